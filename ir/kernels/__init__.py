@@ -1,0 +1,1 @@
+"""The kernels stage; see docs/architecture.md."""

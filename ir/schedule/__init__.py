@@ -1,0 +1,1 @@
+"""The schedule stage; see docs/architecture.md."""

@@ -1,0 +1,1 @@
+"""Tensors, autograd and a graph compiler for CPUs."""
