@@ -1,0 +1,91 @@
+"""Node: one recorded operation, frozen data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tinygrad_lite.ir.op import Op
+from tinygrad_lite.ir.types import TensorType
+
+_serials = itertools.count(1)
+next_serial = _serials.__next__
+
+
+class Location(NamedTuple):
+    """Where user code asked for a node: file, line, and module scope such as blocks.3.mlp.fc."""
+
+    file: str
+    line: int
+    scope: str = ""
+    phase: str = "forward"
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{self.scope} {where}" if self.scope else where
+
+
+class GradMeta:
+    """Autograd's notes on a node that requires a gradient: its owner (a leaf's Tensor, weakly), hooks, whether backward ran."""
+
+    __slots__ = ("consumed", "hooks", "leaf", "owner", "retains")
+
+    def __init__(self, leaf: bool = False, owner: Any = None) -> None:
+        self.leaf = leaf
+        self.owner = owner  # weakref to the Tensor whose .grad accumulates
+        self.hooks: dict[int, Any] | None = None
+        self.retains = False  # retain_grad(): a non-leaf whose owner keeps .grad
+        self.consumed = False
+
+
+class Node:
+    """op applied to inputs under attrs; `value` is its array in eager mode and None in a trace.
+
+    `serial` grows with creation, so inputs always precede users. `written` is the serial of the last in-place write to
+    the value: a node recorded before it must not read the value again.
+    """
+
+    __slots__ = ("__weakref__", "attrs", "grad", "inputs", "location", "op", "serial", "type", "value", "written")
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Node, ...],
+        attrs: Mapping[str, Any],
+        type: TensorType,
+        location: Location | None = None,
+        value: Any = None,
+        grad: GradMeta | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.type = type
+        self.location = location
+        self.value = value
+        self.grad = grad
+        self.serial = next_serial()
+        self.written = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        """The same operation on other inputs (of the same types), keeping its location."""
+        if inputs == self.inputs:
+            return self
+        return Node(self.op, inputs, self.attrs, self.type, self.location)
+
+    def __repr__(self) -> str:
+        attrs = ", ".join(f"{k}={v}" for k, v in self.attrs.items())
+        inputs = ", ".join(f"{i.op.name}#{i.serial}" for i in self.inputs)
+        return f"<{self.op.name}#{self.serial}({inputs}){' {' + attrs + '}' if attrs else ''} : {self.type}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Node is pickled as part of a Graph, whose list of nodes does not recurse")

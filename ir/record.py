@@ -1,0 +1,94 @@
+"""Recording: creating a Node is all it takes. Eager mode computes its value at once, a trace leaves it symbolic."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tinygrad_lite.ir.node import GradMeta, Location, Node
+from tinygrad_lite.ir.op import Kind, Op, register
+from tinygrad_lite.ir.types import TensorType, dtype_of
+
+
+class Mode(threading.local):
+    """What recording depends on, per thread."""
+
+    grad_enabled: bool = True
+    trace: Any = None  # the capture under way, or None
+    scope: str = ""  # module path, kept by nn.Module.__call__
+    phase: str = "forward"  # forward, backward, optimiser
+
+    @contextmanager
+    def set(self, **changes: Any) -> Iterator[None]:
+        """Change some of the fields within a with-block."""
+        before = {name: getattr(self, name) for name in changes}
+        for name, value in changes.items():
+            setattr(self, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def eager(self) -> Any:
+        """Suspend a capture: what is computed inside is computed now."""
+        return self.set(trace=None)
+
+
+mode = Mode()
+
+_OWN = ("tinygrad_lite.",)
+_USER = ("tinygrad_lite.models.",)
+
+
+def here() -> Location:
+    """The innermost line outside the package (the model zoo counts as user code)."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(_OWN) or name.startswith(_USER):
+            break
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno, mode.scope, mode.phase)
+
+
+def _leaf_type(**attrs: Any) -> TensorType:
+    raise TypeError("an eager leaf has no inference rule: it is made from its value")
+
+
+LEAF = register(Op("leaf", Kind.LEAF, _leaf_type, lambda: None))
+
+
+def leaf(value: np.ndarray[Any, Any], grad: GradMeta | None = None, location: Location | None = None) -> Node:
+    """An eager value without history."""
+    return Node(LEAF, (), {}, TensorType(dtype_of(value.dtype), value.shape), location, value, grad)
+
+
+def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
+    """Append `op(*inputs, **attrs)`; the op's inference rule raises at the user's line."""
+    result = op.infer(*[i.type for i in inputs], **attrs)
+    needs_grad = mode.grad_enabled and op.vjp is not None and result.dtype.kind == "f" and any(i.grad is not None for i in inputs)
+    grad = GradMeta() if needs_grad else None
+    if mode.trace is not None:
+        return Node(op, inputs, attrs, result, here(), None, grad)
+    with np.errstate(all="ignore"):
+        value = np.asarray(op.numpy(*[_value(i, op) for i in inputs], **attrs))
+    if grad is None:
+        return Node(LEAF, (), {}, result, None, value)
+    return Node(op, inputs, attrs, result, here(), value, grad)
+
+
+def _value(node: Node, op: Op) -> Any:
+    if node.value is None:
+        raise RuntimeError(
+            f"{op.name}: a value traced by tl.compile was used outside its capture. Return it from the compiled function instead"
+        )
+    return node.value
+
+
+Builder = Callable[..., Node]

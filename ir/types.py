@@ -1,0 +1,81 @@
+"""Data types and tensor types: what a node's value is, without the value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """An element type. Instances are unique, so `is` compares them."""
+
+    name: str
+    short: str
+    kind: str  # "b" bool, "u" unsigned, "i" signed, "f" floating
+    itemsize: int
+
+    @property
+    def numpy(self) -> np.dtype:
+        return np.dtype(self.name)
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.kind == "f"
+
+    def __repr__(self) -> str:
+        return f"tinygrad_lite.{self.name}"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return (dtype_named, (self.name,))
+
+
+bool_ = DType("bool", "b1", "b", 1)
+uint8 = DType("uint8", "u8", "u", 1)
+int8 = DType("int8", "i8", "i", 1)
+int16 = DType("int16", "i16", "i", 2)
+int32 = DType("int32", "i32", "i", 4)
+int64 = DType("int64", "i64", "i", 8)
+float32 = DType("float32", "f32", "f", 4)
+float64 = DType("float64", "f64", "f", 8)
+
+DTYPES = (bool_, uint8, int8, int16, int32, int64, float32, float64)
+_BY_NAME = {d.name: d for d in DTYPES} | {d.short: d for d in DTYPES}
+
+
+def dtype_named(name: str) -> DType:
+    """The dtype called `name` ("float32" or "f32"); TypeError if there is none."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise TypeError(f"no dtype {name!r}; there are {', '.join(d.name for d in DTYPES)}") from None
+
+
+def dtype_of(array_dtype: object) -> DType:
+    """The dtype of a NumPy dtype; TypeError if the project has no counterpart."""
+    return dtype_named(np.dtype(array_dtype).name)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """dtype and shape; prints as f32[12,64]."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"
