@@ -1,0 +1,5 @@
+"""Errors whose message is the whole story: the command line prints the message alone and exits with code 2."""
+
+
+class UserError(ValueError):
+    """Bad input from outside the program: a file, an option, a checkpoint. The message is one line."""
