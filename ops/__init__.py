@@ -1,4 +1,8 @@
-"""Installed as tinygrad_lite.ops."""
+"""Installed as tinygrad_lite.ops. Importing it fills the registry with every op."""
 
 if __name__ != "tinygrad_lite.ops":
     raise ImportError("import tinygrad_lite.ops: a bare 'ops' would make a second registry")
+
+from tinygrad_lite.ops import contract, create, elementwise, indexing, leaf, movement, promote, random, reduce
+
+__all__ = ["contract", "create", "elementwise", "indexing", "leaf", "movement", "promote", "random", "reduce"]

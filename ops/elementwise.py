@@ -1,0 +1,377 @@
+"""Elementwise ops: one shape in, the same shape out. The builders broadcast and promote; the ops never do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
+from tinygrad_lite.ir.record import record
+from tinygrad_lite.ir.types import DType, TensorType, bool_, float32, int64
+from tinygrad_lite.ops import movement
+from tinygrad_lite.ops.leaf import constant
+from tinygrad_lite.ops.promote import Operand, result_type
+
+# ---- inference ------------------------------------------------------------------------------------
+
+
+def _same(name: str, types: Sequence[TensorType]) -> TensorType:
+    first = types[0]
+    if any(t != first for t in types):
+        raise TypeError(f"{name}: operands must have one dtype and shape, got {', '.join(map(str, types))}")
+    return first
+
+
+def _infer_same(name: str) -> Callable[..., TensorType]:
+    return lambda *types: _same(name, types)
+
+
+def _infer_float(name: str) -> Callable[..., TensorType]:
+    def infer(*types: TensorType) -> TensorType:
+        if types[0].dtype.kind != "f":
+            raise TypeError(f"{name}: needs floating operands, got {types[0]}")
+        return _same(name, types)
+
+    return infer
+
+
+def _infer_number(name: str) -> Callable[..., TensorType]:
+    def infer(*types: TensorType) -> TensorType:
+        if types[0].dtype is bool_:
+            raise RuntimeError(f"{name}: not defined for bool tensors, got {', '.join(map(str, types))}")
+        return _same(name, types)
+
+    return infer
+
+
+def _infer_bool(name: str) -> Callable[..., TensorType]:
+    return lambda *types: TensorType(bool_, _same(name, types).shape)
+
+
+# ---- tables of ops: name, NumPy rule, kernel expression, VJP ---------------------------------------
+
+Vjp = Callable[[Node, Node, int], Node | None] | None
+
+
+def _op(
+    name: str, infer: Callable[..., TensorType], rule: Callable[..., Any], scalar: str, vjp: Vjp = None, flops: int = 1
+) -> Op:
+    def cost(node: Node) -> Cost:
+        return Cost(flops * node.type.size, moved_bytes(node))
+
+    traits = frozenset({"expensive"} if flops >= 8 else ())
+    return register(Op(name, Kind.ELEMENTWISE, infer, rule, vjp, scalar, cost, traits))
+
+
+def _by_input(*rules: Callable[[Node, Node], Node | None]) -> Vjp:
+    return lambda g, node, i: rules[i](g, node)
+
+
+def _unary(name: str, rule: Callable[..., Any], scalar: str, slope: Callable[[Node, Node], Node], flops: int = 1) -> Op:
+    """A floating function of one operand; slope(x, y) is its derivative as nodes."""
+    return _op(name, _infer_float(name), rule, scalar, lambda g, n, i: mul(g, slope(n.inputs[0], n)), flops)
+
+
+ADD = _op("add", _infer_same("add"), np.add, "{0} + {1}", _by_input(lambda g, n: g, lambda g, n: g))
+SUB = _op("sub", _infer_number("sub"), np.subtract, "{0} - {1}", _by_input(lambda g, n: g, lambda g, n: neg(g)))
+MUL = _op(
+    "mul",
+    _infer_same("mul"),
+    np.multiply,
+    "{0} * {1}",
+    _by_input(lambda g, n: mul(g, n.inputs[1]), lambda g, n: mul(g, n.inputs[0])),
+)
+DIV = _op(
+    "div",
+    _infer_float("div"),
+    np.divide,
+    "{0} / {1}",
+    _by_input(lambda g, n: div(g, n.inputs[1]), lambda g, n: neg(div(mul(g, n), n.inputs[1]))),
+    4,
+)
+FLOOR_DIVIDE = _op("floor_divide", _infer_number("floor_divide"), np.floor_divide, "floordiv_{t}({0}, {1})", flops=4)
+REMAINDER = _op(
+    "remainder",
+    _infer_number("remainder"),
+    np.remainder,
+    "mod_{t}({0}, {1})",
+    _by_input(lambda g, n: g, lambda g, n: neg(mul(g, floor(div(n.inputs[0], n.inputs[1]))))),
+    4,
+)
+POW = _op(
+    "pow",
+    _infer_number("pow"),
+    lambda a, b: np.power(a, b) if a.dtype.kind == "f" else _integer_power(a, b),
+    "pow_{t}({0}, {1})",
+    _by_input(lambda g, n: _pow_base(g, n), lambda g, n: _pow_exponent(g, n)),
+    20,
+)
+MAXIMUM = _op(
+    "maximum",
+    _infer_same("maximum"),
+    np.maximum,
+    "maximum({0}, {1})",
+    _by_input(lambda g, n: _to_winner(g, n, 0, GT), lambda g, n: _to_winner(g, n, 1, GT)),
+)
+MINIMUM = _op(
+    "minimum",
+    _infer_same("minimum"),
+    np.minimum,
+    "minimum({0}, {1})",
+    _by_input(lambda g, n: _to_winner(g, n, 0, LT), lambda g, n: _to_winner(g, n, 1, LT)),
+)
+
+NEG = _op("neg", _infer_number("neg"), np.negative, "-{0}", lambda g, n, i: neg(g))
+ABS = _op("abs", _infer_number("abs"), np.abs, "abs_{t}({0})", lambda g, n, i: mul(g, sign(n.inputs[0])))
+SIGN = _op("sign", _infer_number("sign"), np.sign, "sign_{t}({0})", lambda g, n, i: _nothing(g))
+FLOOR = _op("floor", _infer_float("floor"), np.floor, "floor_{t}({0})", lambda g, n, i: _nothing(g))
+EXP = _unary("exp", np.exp, "exp_{t}({0})", lambda x, y: y, 12)
+LOG = _op("log", _infer_float("log"), np.log, "log_{t}({0})", lambda g, n, i: div(g, n.inputs[0]), 14)
+SQRT = _op("sqrt", _infer_float("sqrt"), np.sqrt, "sqrt_{t}({0})", lambda g, n, i: div(g, mul(n, 2.0)), 6)
+RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), "rsqrt_{t}({0})", lambda x, y: mul(mul(mul(y, y), y), -0.5), 8)
+TANH = _unary("tanh", np.tanh, "tanh_{t}({0})", lambda x, y: sub(1.0, mul(y, y)), 16)
+SIN = _unary("sin", np.sin, "sin_{t}({0})", lambda x, y: cos(x), 20)
+COS = _unary("cos", np.cos, "cos_{t}({0})", lambda x, y: neg(sin(x)), 20)
+ERF = _unary("erf", scipy.special.erf, "erf_{t}({0})", lambda x, y: mul(exp(neg(mul(x, x))), 1.1283791670955126), 18)
+SIGMOID = _unary("sigmoid", scipy.special.expit, "sigmoid_{t}({0})", lambda x, y: mul(y, sub(1.0, y)), 16)
+
+EQ = _op("eq", _infer_bool("eq"), np.equal, "b1({0} == {1})")
+NE = _op("ne", _infer_bool("ne"), np.not_equal, "b1({0} != {1})")
+LT = _op("lt", _infer_bool("lt"), np.less, "b1({0} < {1})")
+LE = _op("le", _infer_bool("le"), np.less_equal, "b1({0} <= {1})")
+GT = _op("gt", _infer_bool("gt"), np.greater, "b1({0} > {1})")
+GE = _op("ge", _infer_bool("ge"), np.greater_equal, "b1({0} >= {1})")
+
+
+def _infer_logical(name: str) -> Callable[..., TensorType]:
+    def infer(*types: TensorType) -> TensorType:
+        if types[0].dtype is not bool_:
+            raise TypeError(f"{name}: needs bool operands, got {types[0]}")
+        return _same(name, types)
+
+    return infer
+
+
+AND = _op("logical_and", _infer_logical("logical_and"), np.logical_and, "b1({0} & {1})")
+OR = _op("logical_or", _infer_logical("logical_or"), np.logical_or, "b1({0} | {1})")
+NOT = _op("logical_not", _infer_logical("logical_not"), np.logical_not, "b1({0} == 0)")
+
+
+def _infer_where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+    if condition.dtype is not bool_ or a != b or condition.shape != a.shape:
+        raise TypeError(f"where: needs a bool condition and two branches of one type, got {condition}, {a}, {b}")
+    return a
+
+
+WHERE = _op(
+    "where",
+    _infer_where,
+    np.where,
+    "where({0}, {1}, {2})",
+    _by_input(lambda g, n: None, lambda g, n: where(n.inputs[0], g, 0.0), lambda g, n: where(n.inputs[0], 0.0, g)),
+)
+
+
+def _infer_cast(x: TensorType, *, dtype: DType) -> TensorType:
+    return TensorType(dtype, x.shape)
+
+
+def _cast(x: np.ndarray[Any, Any], *, dtype: DType) -> np.ndarray[Any, Any]:
+    return x.astype(dtype.numpy)
+
+
+CAST = register(
+    Op(
+        "cast",
+        Kind.ELEMENTWISE,
+        _infer_cast,
+        _cast,
+        lambda g, n, i: cast(g, n.inputs[0].dtype) if n.inputs[0].dtype.kind == "f" else None,
+        "cast_{t}_{dtype}({0})",
+        only_bytes,
+    )
+)
+
+
+def _infer_check_index(index: TensorType, *, size: int, wrap: bool) -> TensorType:
+    if index.dtype.kind not in "iu":
+        raise IndexError(f"an index must be an integer tensor, got {index}")
+    return TensorType(int64, index.shape)
+
+
+def _check_index(index: np.ndarray[Any, Any], *, size: int, wrap: bool) -> np.ndarray[Any, Any]:
+    low = -size if wrap else 0
+    bad = (index < low) | (index >= size)
+    if bad.any():
+        raise IndexError(f"index {int(index[bad].flat[0])} is out of range for a dimension of size {size}")
+    wide = index.astype(np.int64)
+    return np.where(wide < 0, wide + size, wide) if wrap else wide
+
+
+CHECK_INDEX = register(
+    Op(
+        "check_index",
+        Kind.ELEMENTWISE,
+        _infer_check_index,
+        _check_index,
+        None,
+        "check_index({0}, {size}, {wrap}, status, {code})",
+        only_bytes,
+    )
+)
+DETACH = register(Op("detach", Kind.ELEMENTWISE, lambda x: x, lambda x: x, None, "{0}", only_bytes))
+
+
+def _integer_power(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if (b < 0).any():
+        raise RuntimeError("pow: integers to negative integer powers are not allowed")
+    return np.power(a, b)
+
+
+# ---- builders: broadcast, promote, record ------------------------------------------------------------
+
+
+def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """NumPy's rule; RuntimeError naming the shapes where they do not fit."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = ", ".join(str(list(s)) for s in shapes)
+        raise RuntimeError(f"{name}: shapes {shown} cannot be broadcast together") from None
+
+
+def as_node(x: Operand, dtype: DType) -> Node:
+    """`x` as a node of `dtype`."""
+    return cast(x, dtype) if isinstance(x, Node) else constant(x, dtype)
+
+
+def _aligned(name: str, operands: Sequence[Operand], dtype: DType | None = None) -> list[Node]:
+    dtype = dtype or result_type(operands)
+    shape = broadcast_shapes(name, [o.shape for o in operands if isinstance(o, Node)])
+    return [movement.broadcast_to(as_node(o, dtype), shape) for o in operands]
+
+
+def _floating(operands: Sequence[Operand]) -> DType:
+    dtype = result_type(operands)
+    return dtype if dtype.kind == "f" else float32
+
+
+def _binary(op: Op, floating: bool = False) -> Callable[[Operand, Operand], Node]:
+    def build(a: Operand, b: Operand) -> Node:
+        return record(op, *_aligned(op.name, (a, b), _floating((a, b)) if floating else None))
+
+    build.__name__ = op.name
+    return build
+
+
+def _float_unary(op: Op) -> Callable[[Operand], Node]:
+    def build(x: Operand) -> Node:
+        return record(op, *_aligned(op.name, (x,), _floating((x,))))
+
+    build.__name__ = op.name
+    return build
+
+
+def _plain_unary(op: Op) -> Callable[[Node], Node]:
+    def build(x: Node) -> Node:
+        return record(op, x)
+
+    build.__name__ = op.name
+    return build
+
+
+add, sub, mul = map(_binary, (ADD, SUB, MUL))
+floor_divide, remainder, power = map(_binary, (FLOOR_DIVIDE, REMAINDER, POW))
+maximum, minimum = _binary(MAXIMUM), _binary(MINIMUM)
+div = _binary(DIV, floating=True)
+eq, ne, lt, le, gt, ge = map(_binary, (EQ, NE, LT, LE, GT, GE))
+exp, log, sqrt, rsqrt = map(_float_unary, (EXP, LOG, SQRT, RSQRT))
+tanh, sin, cos, erf, sigmoid = map(_float_unary, (TANH, SIN, COS, ERF, SIGMOID))
+neg, abs, sign = map(_plain_unary, (NEG, ABS, SIGN))
+detach = _plain_unary(DETACH)
+
+
+def floor(x: Node) -> Node:
+    """The largest integer not above x; integers are their own floor."""
+    return record(FLOOR, x) if x.dtype.kind == "f" else x
+
+
+def pow(a: Operand, b: Operand) -> Node:
+    """a ** b; the common constant powers of a floating tensor cost what their short forms do."""
+    if isinstance(a, Node) and a.dtype.kind == "f" and not isinstance(b, Node):
+        short = {
+            2.0: lambda: mul(a, a),
+            3.0: lambda: mul(mul(a, a), a),
+            0.5: lambda: sqrt(a),
+            -1.0: lambda: div(1.0, a),
+        }
+        if float(b) in short:
+            return short[float(b)]()
+    return power(a, b)
+
+
+def _logical(op: Op) -> Callable[..., Node]:
+    def build(*operands: Operand) -> Node:
+        return record(op, *_aligned(op.name, [truth(o) if isinstance(o, Node) else bool(o) for o in operands], bool_))
+
+    build.__name__ = op.name
+    return build
+
+
+def truth(x: Node) -> Node:
+    """x != 0 as bool."""
+    return x if x.dtype is bool_ else ne(x, 0)
+
+
+logical_and, logical_or, logical_not = map(_logical, (AND, OR, NOT))
+
+
+def where(condition: Node, a: Operand, b: Operand) -> Node:
+    """a where condition holds, else b."""
+    if condition.dtype is not bool_:
+        raise RuntimeError(f"where: the condition must be a bool tensor, got {condition.type}")
+    dtype = result_type((a, b))
+    shape = broadcast_shapes("where", [o.shape for o in (condition, a, b) if isinstance(o, Node)])
+    branches = [movement.broadcast_to(as_node(o, dtype), shape) for o in (a, b)]
+    return record(WHERE, movement.broadcast_to(condition, shape), *branches)
+
+
+def cast(x: Node, dtype: DType) -> Node:
+    """x converted to `dtype`; x itself where it has it already."""
+    return x if x.dtype is dtype else record(CAST, x, dtype=dtype)
+
+
+def check_index(index: Node, size: int, wrap: bool = False) -> Node:
+    """`index` as int64, every element checked to lie in [0, size); with `wrap`, negative ones count from the end."""
+    return record(CHECK_INDEX, index, size=int(size), wrap=bool(wrap))
+
+
+# ---- derivatives that need more than a line ----------------------------------------------------------
+
+
+def _nothing(g: Node) -> Node:
+    """The zero cotangent of a step function."""
+    return movement.broadcast_to(constant(0.0, g.dtype), g.shape)
+
+
+def _to_winner(g: Node, node: Node, i: int, wins: Op) -> Node:
+    """The gradient goes to the operand that won; at ties each gets half, as in PyTorch."""
+    mine, other = node.inputs[i], node.inputs[1 - i]
+    share = where(record(EQ, mine, other), mul(g, 0.5), 0.0)
+    return where(record(wins, mine, other), g, share)
+
+
+def _pow_base(g: Node, node: Node) -> Node:
+    """b a^(b-1), and 0 where b is 0 (0 * inf at a = 0)."""
+    a, b = node.inputs
+    return where(eq(b, 0.0), 0.0, mul(g, mul(b, pow(a, sub(b, 1.0)))))
+
+
+def _pow_exponent(g: Node, node: Node) -> Node:
+    """a^b log a, and 0 at a = 0 with b >= 0 (0 * -inf)."""
+    a, b = node.inputs
+    quiet = logical_and(eq(a, 0.0), ge(b, 0.0))
+    return where(quiet, 0.0, mul(g, mul(node, log(where(quiet, 1.0, a)))))
