@@ -1,0 +1,115 @@
+"""Text of a graph: `to_text` prints it, `parse` reads it back to a structurally equal one. docs/ir.md is the grammar.
+
+A type closes each line, so the attributes `dtype` and `shape` are written only where they differ from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Location, Node
+from tinygrad_lite.ir.parse import ParseError, parse
+from tinygrad_lite.ir.signature import signature
+from tinygrad_lite.ir.types import DType, TensorType, float32
+
+__all__ = ["ParseError", "node_text", "parse", "to_text", "value_names"]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+def to_text(graph: Graph, comments: bool = True) -> str:
+    """The graph as text; `comments` adds phase, module scope and user line to each line that has them."""
+    names = value_names(graph)
+    lines = [f"graph {graph.name if _WORD.fullmatch(graph.name) else quoted(graph.name)} {{"]
+    lines += [_line(node, names, comments) for node in graph.nodes]
+    lines += [f"  update {names[id(u.state)]} = {names[id(u.value)]}" for u in graph.updates]
+    lines.append(f"  return {', '.join(names[id(o)] for o in graph.outputs)}".rstrip())
+    return "\n".join([*lines, "}", ""])
+
+
+def value_names(graph: Graph) -> dict[int, str]:
+    """id(node) → %0, %1, …: names belong to a printing, not to the nodes."""
+    return {id(node): f"%{i}" for i, node in enumerate(graph.nodes)}
+
+
+def node_text(node: Node, names: dict[int, str]) -> str:
+    """One node as the line that `to_text` would print, without indent and comment."""
+    operands = ", ".join(names.get(id(i), "%?") for i in node.inputs)
+    words = [node.op.name, _positional(node), operands, *_attributes(node)]
+    return f"{names.get(id(node), '%?')} = {' '.join(filter(None, words))} : {node.type}"
+
+
+def location_text(location: Location) -> str:
+    """Phase (unless forward), scope and file:line, on one printable line."""
+    phase = "" if location.phase == "forward" else f"{location.phase} "
+    file = re.split(r"[/\\]", location.file)[-1]
+    scope = f"{location.scope} " if location.scope else ""
+    return "".join(c if c.isprintable() else "?" for c in f"{phase}{scope}{file}:{location.line}")
+
+
+def quoted(text: str) -> str:
+    """`text` in double quotes with JSON's escapes."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def value_text(value: Any) -> str:
+    """An attribute's value: none, true, 3, 0.5, nan, "text", f32 or a list of those."""
+    if value is None:
+        return "none"
+    kind = type(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int or kind is float:
+        return repr(value)
+    if kind is str:
+        return quoted(value)
+    if kind is tuple:
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, DType):
+        return value.short
+    raise TypeError(f"an attribute cannot hold a {kind.__name__}: {value!r}")
+
+
+def _line(node: Node, names: dict[int, str], comments: bool) -> str:
+    text = f"  {node_text(node, names)}"
+    return f"{text}  # {location_text(node.location)}" if comments and node.location else text
+
+
+def _positional(node: Node) -> str:
+    if node.op.name in ("input", "state"):
+        return quoted(node.attrs["name"])
+    if node.op.name == "constant":
+        return _constant_text(node.attrs["data"], node.type)
+    return ""
+
+
+def _attributes(node: Node) -> list[str]:
+    sign = signature(node.op)
+    implied = {"dtype": node.type.dtype, "shape": node.type.shape}
+    order = [*(n for n in sign.attrs if n in node.attrs), *sorted(n for n in node.attrs if n not in sign.attrs)]
+    shown = []
+    for name in order:
+        value = node.attrs[name]
+        said_by_type = name in sign.required and name in implied and implied[name] == value
+        if not said_by_type and (node.op.name, name) not in _POSITIONAL:
+            shown.append(f"{name}={value_text(value)}")
+    return shown
+
+
+_POSITIONAL = {("input", "name"), ("state", "name"), ("constant", "data")}
+
+
+def _constant_text(data: tuple[Any, ...], type: TensorType) -> str:
+    texts = [_short_float(v) if type.dtype is float32 else value_text(v) for v in data]
+    return texts[0] if type.shape == () and len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _short_float(value: Any) -> str:
+    """The shortest decimal that rounds to this float32: 0.1 rather than 0.10000000149011612."""
+    with np.errstate(all="ignore"):
+        short = np.float32(value)
+    return str(short) if float(short) == value or value != value else value_text(value)
