@@ -1,1 +1,5 @@
-"""See docs/architecture.md."""
+"""The command line, `tinygrad-lite`."""
+
+from tinygrad_lite.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,149 @@
+"""The command `tinygrad-lite`: options and their errors; the work is in the modules beside this one.
+
+Exit codes: 0 done; 1 training diverged; 2 bad input, in one line on standard error; 130 Ctrl-C, 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tinygrad_lite.cli.options import TrainOptions
+from tinygrad_lite.errors import UserError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+# typer's public BadParameter derives from the base of all command-line errors, which has moved between its versions
+_CommandLineError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+DEFAULT = TrainOptions()
+
+
+class Stage(enum.StrEnum):
+    traced = "traced"
+    optimised = "optimised"
+    scheduled = "scheduled"
+
+
+class Format(enum.StrEnum):
+    text = "text"
+    dot = "dot"
+    svg = "svg"
+    json = "json"
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns its exit code."""
+    try:
+        return app(arguments or ["--help"], prog_name="tinygrad-lite", standalone_mode=False) or 0
+    except UserError as error:
+        return _complain(str(error))
+    except _CommandLineError as error:
+        return _complain(error.format_message())
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted")
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _complain(message: str) -> int:
+    print("tinygrad-lite:", " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print("tinygrad-lite", version("tinygrad-lite"))
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Train a small GPT on a text, sample from it, and look at the graphs that the compiler sees."""
+
+
+@app.command()
+def train(
+    context: typer.Context,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="UTF-8 file; else Python's own reference.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = DEFAULT.steps,
+    batch: Annotated[int, typer.Option(min=1, help="Windows a step.")] = DEFAULT.batch,
+    block: Annotated[int, typer.Option(min=1, help="Characters a window.")] = DEFAULT.block,
+    layers: Annotated[int, typer.Option(min=1)] = DEFAULT.layers,
+    heads: Annotated[int, typer.Option(min=1)] = DEFAULT.heads,
+    width: Annotated[int, typer.Option(min=1, help="Features a character.")] = DEFAULT.width,
+    dropout: Annotated[float, typer.Option(min=0, max=1)] = DEFAULT.dropout,
+    lr: Annotated[float, typer.Option(min=0, help="Learning rate after the warm-up.")] = DEFAULT.lr,
+    min_lr: Annotated[float, typer.Option(min=0, help="Learning rate at the end of the cosine.")] = DEFAULT.min_lr,
+    warmup: Annotated[int, typer.Option(min=0, help="Steps of linear warm-up.")] = DEFAULT.warmup,
+    weight_decay: Annotated[float, typer.Option(min=0, help="On matrices only.")] = DEFAULT.weight_decay,
+    clip: Annotated[float, typer.Option(min=0, help="Greatest norm of the gradient.")] = DEFAULT.clip,
+    seed: Annotated[int, typer.Option(min=0)] = DEFAULT.seed,
+    eval_every: Annotated[
+        int, typer.Option(min=1, help="Steps between validations and checkpoints.")
+    ] = DEFAULT.eval_every,
+    eval_batches: Annotated[
+        int, typer.Option(min=1, help="Batches a validation; the last one takes the whole text.")
+    ] = DEFAULT.eval_batches,
+    out: Annotated[Path, typer.Option(help="Folder for the checkpoint and the drawings.")] = Path("runs/gpt"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+) -> int:
+    """Train a character GPT and save checkpoints, a sample, the loss curve and the graphs."""
+    from tinygrad_lite.cli import report, training
+
+    names = {field.name for field in dataclasses.fields(TrainOptions)}
+    options = TrainOptions(**{name: context.params[name] for name in names})
+    given = frozenset(name for name in names if _stands_on_the_line(context, name)) if resume else None
+    try:
+        trainer = training.open_run(out, options, given)
+        summary = report.train(trainer)
+    except training.Stopped as stopped:
+        _complain(str(stopped))
+        return stopped.exit_code
+    if as_json:
+        print(json.dumps(summary))
+    return 0
+
+
+def _stands_on_the_line(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+@app.command()
+def sample(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or the folder of a run.")],
+    prompt: Annotated[str, typer.Option(help="What the text begins with.")] = "",
+    length: Annotated[int, typer.Option(min=0, help="Characters to add.")] = 500,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest character each time.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from that many likeliest characters.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 1337,
+) -> None:
+    """Print text that a trained model goes on with."""
+    from tinygrad_lite.cli.loading import CHECKPOINT, load_model
+    from tinygrad_lite.cli.sampling import generate
+
+    model, vocabulary = load_model(checkpoint / CHECKPOINT if checkpoint.is_dir() else checkpoint)
+    print(generate(model, vocabulary, prompt, length, temperature, top_k, seed))

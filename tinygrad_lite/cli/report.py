@@ -1,0 +1,54 @@
+"""A training run as the user sees it: a bar, then a sample, drawings, and where everything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tinygrad_lite as tl
+from tinygrad_lite import viz
+from tinygrad_lite.cli.artifacts import draw_losses
+from tinygrad_lite.cli.display import Display
+from tinygrad_lite.cli.sampling import generate
+from tinygrad_lite.cli.training import Trainer
+
+SAMPLE = 500  # characters
+
+
+def train(trainer: Trainer) -> dict[str, Any]:
+    """Run to the end and report; returns the figures that --json prints. Stopped passes through."""
+    display = Display(trainer.options.steps, trainer.step)
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    display.console.print(
+        f"GPT of {parameters:,} parameters, {len(trainer.vocabulary)} characters, on {trainer.source}"
+    )
+    with display:
+        trainer.run(display)
+        text = generate(trainer.model.eval(), trainer.vocabulary, length=SAMPLE, seed=trainer.options.seed)
+        files = write_files(trainer, text)
+    print(text)
+    step, loss = trainer.validations[-1]
+    display.console.print(f"validation loss {loss:.4f} nats a character after {step} steps, {display.seconds:.0f} s")
+    display.console.print("wrote", *map(str, files), soft_wrap=True)
+    return {
+        "step": step,
+        "train_loss": trainer.losses[-1],
+        "validation_loss": loss,
+        "seconds": round(display.seconds, 2),
+        "tokens_per_second": round(display.tokens_per_second),
+        "parameters": parameters,
+        "files": [str(file) for file in files],
+    }
+
+
+def write_files(trainer: Trainer, text: str) -> list[Path]:
+    """The sample, the loss curve, the captured step as text and the model's graph, beside the checkpoint."""
+    folder = trainer.path.parent
+    (folder / "sample.txt").write_text(text, encoding="utf-8")
+    curves = [folder / "loss.png", folder / "loss.svg"]
+    draw_losses(trainer.losses, trainer.validations, curves)
+    step = folder / "step.txt"
+    step.write_text(trainer.train_step.graph("optimised").to_text(), encoding="utf-8")
+    ids, _ = trainer.data.batch(trainer.options.batch, trainer.options.seed, 0)
+    drawing = viz.draw(tl.trace(trainer.model, tl.from_numpy(ids)), folder / "graph.svg")
+    return [trainer.path, folder / "sample.txt", *curves, step, drawing]
