@@ -3,6 +3,28 @@
 if __name__ != "tinygrad_lite.ops":
     raise ImportError("import tinygrad_lite.ops: a bare 'ops' would make a second registry")
 
-from tinygrad_lite.ops import contract, create, elementwise, indexing, leaf, movement, promote, random, reduce
+from tinygrad_lite.ops import (
+    composite,
+    contract,
+    create,
+    elementwise,
+    indexing,
+    leaf,
+    movement,
+    promote,
+    random,
+    reduce,
+)
 
-__all__ = ["contract", "create", "elementwise", "indexing", "leaf", "movement", "promote", "random", "reduce"]
+__all__ = [
+    "composite",
+    "contract",
+    "create",
+    "elementwise",
+    "indexing",
+    "leaf",
+    "movement",
+    "promote",
+    "random",
+    "reduce",
+]
