@@ -143,7 +143,7 @@ def sample(
 ) -> None:
     """Print text that a trained model goes on with."""
     from tinygrad_lite.cli.loading import CHECKPOINT, load_model
-    from tinygrad_lite.cli.sampling import generate
+    from tinygrad_lite.cli.sampling import write_on
 
     model, vocabulary = load_model(checkpoint / CHECKPOINT if checkpoint.is_dir() else checkpoint)
-    print(generate(model, vocabulary, prompt, length, temperature, top_k, seed))
+    print(write_on(model, vocabulary, prompt, length, temperature, top_k, seed))

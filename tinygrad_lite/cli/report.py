@@ -9,7 +9,7 @@ import tinygrad_lite as tl
 from tinygrad_lite import viz
 from tinygrad_lite.cli.artifacts import draw_losses
 from tinygrad_lite.cli.display import Display
-from tinygrad_lite.cli.sampling import generate
+from tinygrad_lite.cli.sampling import write_on
 from tinygrad_lite.cli.training import Trainer
 
 SAMPLE = 500  # characters
@@ -24,7 +24,7 @@ def train(trainer: Trainer) -> dict[str, Any]:
     )
     with display:
         trainer.run(display)
-        text = generate(trainer.model.eval(), trainer.vocabulary, length=SAMPLE, seed=trainer.options.seed)
+        text = write_on(trainer.model.eval(), trainer.vocabulary, length=SAMPLE, seed=trainer.options.seed)
         files = write_files(trainer, text)
     print(text)
     step, loss = trainer.validations[-1]

@@ -146,7 +146,7 @@ class Trainer:
 
 
 def open_run(out: Path, options: TrainOptions, given: frozenset[str] | None = None) -> Trainer:
-    """A new run in the folder `out`; or, with `given`, the one there continued, with the options of those names changed."""
+    """A new run in the folder `out`; with `given`, the one there continued, the options of those names changed."""
     if given is None:
         trainer = Trainer(options, out)
     else:
