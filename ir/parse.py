@@ -15,10 +15,12 @@ from tinygrad_lite.ir.op import Op, all_ops, op_named
 from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.types import DType, TensorType, dtype_named
 
+from tinygrad_lite.errors import UserError
+
 _MAX_NESTING = 16
 
 
-class ParseError(ValueError):
+class ParseError(UserError):
     """Text that is not a graph: `line` and `column` (from 1) of the place, `problem` says what was expected there."""
 
     def __init__(self, problem: str, line: int, column: int, source: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The reference executor: a Graph run by the ops' NumPy rules in topological order. What it computes is what a graph means."""
+"""The reference executor: a Graph run by the ops' NumPy rules in order. What it computes is what a graph means."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def evaluate(
 ) -> tuple[list[Array], list[Array]]:
     """Outputs, and the value each state has afterwards (one per state, unchanged ones too); all are fresh arrays.
 
-    `observe(node, value)` sees every node's value. A value is dropped after its last use, so it must copy what it keeps.
-    Raises TypeError where an argument's shape or dtype is not the graph's, and RuntimeError where a rule breaks its type.
+    `observe(node, value)` sees every node's value, which is dropped after its last use but never written again.
+    Raises TypeError where an argument's shape or dtype is not the graph's, RuntimeError where a rule breaks its type.
     """
     values = _bind(graph.args, args, "argument") | _bind(graph.states, states, "state")
     uses = _use_counts(graph)

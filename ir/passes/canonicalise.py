@@ -1,0 +1,23 @@
+"""canonicalise: one way of writing each thing, so that later passes meet one pattern and not eighteen.
+
+The rules stand by family in movement_rules, join_rules and arithmetic_rules; each says what it does to bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.passes import arithmetic_rules, join_rules, movement_rules
+from tinygrad_lite.ir.passes.base import Pass
+from tinygrad_lite.ir.rewrite import Rule, rewrite
+
+RULES: tuple[Rule, ...] = (*movement_rules.RULES, *join_rules.RULES, *arithmetic_rules.RULES)
+
+
+def canonicalise(graph: Graph, hits: Counter[str]) -> Graph:
+    """`graph` under all rules, to a fixpoint."""
+    return rewrite(graph, RULES, hits)
+
+
+CANONICALISE = Pass("canonicalise", canonicalise)

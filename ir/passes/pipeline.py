@@ -1,0 +1,92 @@
+"""The pipeline: a visible tuple of named passes, and observers for all that is not a pass.
+
+Order: `cse` first, for it is the cheapest and leaves less to rewrite; `canonicalise` shrinks what is computed on
+constants to scalars; `fold` computes those; `canonicalise` uses what has become known (a constant condition, a merged
+chain); `cse` merges what has become equal; `dce` drops the updates that turned out to change nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.passes.base import Pass
+from tinygrad_lite.ir.passes.canonicalise import CANONICALISE
+from tinygrad_lite.ir.passes.cse import CSE
+from tinygrad_lite.ir.passes.dce import DCE
+from tinygrad_lite.ir.passes.fold import FOLD
+from tinygrad_lite.ir.text import to_text
+from tinygrad_lite.ir.verify import GraphError, verify
+
+PIPELINE: tuple[Pass, ...] = (CSE, CANONICALISE, FOLD, CANONICALISE, CSE, DCE)
+
+
+class Applied(NamedTuple):
+    """One pass as it ran: number in the pipeline, graphs before and after, seconds, and what it did how often."""
+
+    index: int
+    name: str
+    before: Graph
+    after: Graph
+    seconds: float
+    hits: Counter[str]
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{name} {count}" for name, count in self.hits.most_common())
+        sizes = f"{len(self.before)} → {len(self.after)} nodes"
+        return f"{self.index} {self.name}: {sizes}, {self.seconds * 1e3:.1f} ms" + (f" ({done})" if done else "")
+
+
+Observer = Callable[[Applied], None]
+
+
+def run(graph: Graph, passes: Iterable[Pass] = PIPELINE, observers: Sequence[Observer] = ()) -> Graph:
+    """`graph` through `passes` in order; each observer is called after each pass."""
+    for index, each in enumerate(passes):
+        hits: Counter[str] = Counter()
+        start = time.perf_counter()
+        after = each.apply(graph, hits)
+        applied = Applied(index, each.name, graph, after, time.perf_counter() - start, hits)
+        for observe in observers:
+            observe(applied)
+        graph = after
+    return graph
+
+
+def verifying(applied: Applied) -> None:
+    """Observer: GraphError, with a note of the pass, where a pass broke the graph or its signature."""
+    try:
+        verify(applied.after)
+        if applied.after.args != applied.before.args or applied.after.states != applied.before.states:
+            raise GraphError("arguments or states changed", applied.after)
+    except GraphError as error:
+        error.add_note(f"after pass {applied.index} {applied.name}")
+        raise
+
+
+def dumping(folder: str | Path) -> Observer:
+    """Observer: writes the text after each pass to `folder`, as 1-canonicalise.txt."""
+
+    def observe(applied: Applied) -> None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / f"{applied.index}-{applied.name}.txt"
+        path.write_text(to_text(applied.after), encoding="utf-8")
+
+    return observe
+
+
+class PassLog:
+    """Observer: remembers every pass that ran; prints as a table of sizes, times and rule hits."""
+
+    def __init__(self) -> None:
+        self.passes: list[Applied] = []
+
+    def __call__(self, applied: Applied) -> None:
+        self.passes.append(applied)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.passes))
