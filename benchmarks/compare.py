@@ -25,6 +25,9 @@ from workload import WORKLOADS
 
 HERE = Path(__file__).parent
 SIDES = {"eager": ("torch", "eager"), "compile": ("torch", "compile"), "ours": ("tinygrad_lite", "compile")}
+CAPTION = """ratio: best of torch eager and torch.compile over ours
+first: seconds of the first step, compiling included, with empty caches / with warm ones
+MB: growth of memory, torch's being the smaller of eager and compiled"""
 Result = dict[str, Any]
 
 
@@ -66,17 +69,8 @@ def summarise(name: str, results: dict[str, list[Result]]) -> Result:
 
 def tabulate(rows: list[Result]) -> Table:
     """One line a workload."""
-    table = Table("workload", title="one training step; ratio = best of PyTorch / tinygrad_lite")
-    for heading in (
-        "PyTorch ms",
-        "compiled ms",
-        "ours ms",
-        "ratio",
-        "first step s (cold, warm): theirs",
-        "ours",
-        "MB theirs",
-        "ours",
-    ):
+    table = Table("workload", title="One training step", caption=CAPTION)
+    for heading in ("torch ms", "compile ms", "ours ms", "ratio", "first torch", "first ours", "MB torch", "MB ours"):
         table.add_column(heading, justify="right")
     for row in rows:
         eager, compiled, ours = (row.get(side, {}) for side in SIDES)
@@ -86,7 +80,7 @@ def tabulate(rows: list[Result]) -> Table:
             *(_figure(side.get("ms"), ".2f") for side in (eager, compiled, ours)),
             _figure(row["ratio"], ".2f"),
             *(
-                f"{_figure(side.get('cold_s'), '.1f')}, {_figure(side.get('warm_s'), '.1f')}"
+                f"{_figure(side.get('cold_s'), '.1f')} / {_figure(side.get('warm_s'), '.1f')}"
                 for side in (compiled, ours)
             ),
             _figure(min(memory, default=None), ".0f"),

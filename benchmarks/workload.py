@@ -159,7 +159,7 @@ WORKLOADS = {
 
 
 def make_step(lib: ModuleType, model: Any, compiled: bool) -> Callable[[Any, Any], Any]:
-    """(inputs, targets) -> loss. torch.compile takes the model, its optimiser being fused already; ours takes the step."""
+    """(inputs, targets) -> loss. torch.compile takes the model, its optimiser being fused already; ours the step."""
     nn, F, is_torch = lib.nn, lib.nn.functional, lib.__name__ == "torch"
     extra = {"fused": True} if is_torch else {}
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, betas=(0.9, 0.99), **extra)
