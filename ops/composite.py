@@ -1,7 +1,7 @@
 """Neural-network functions in terms of ops, written so that their traced VJPs come close to the textbook's backward.
 
 A maximum that only guards against overflow is detached: the function does not depend on it, so it has no gradient at
-any order. Reciprocals are taken on reduced shapes, where they are cheap, and multiplied on full ones.
+any order. Reciprocals and negations are taken on reduced shapes, where they cost nothing, forward and backward.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def log_softmax(x: Node, axis: int = -1) -> Node:
     if not x.type.size:
         return softmax(x, axis)
     shifted = sub(x, detach(reduce.max(x, axis, keepdim=True)))
-    return sub(shifted, log(reduce.sum(exp(shifted), axis, keepdim=True)))
+    return add(shifted, neg(log(reduce.sum(exp(shifted), axis, keepdim=True))))
 
 
 def logsumexp(x: Node, axes: int | Sequence[int], keepdim: bool = False) -> Node:
@@ -136,7 +136,7 @@ def layer_norm(
         if parameter is not None and parameter.shape != shape:
             raise RuntimeError(f"layer_norm: {name} {parameter.type} must have shape {list(shape)}")
     axes = tuple(range(x.type.ndim - len(shape), x.type.ndim))
-    centred = sub(x, reduce.mean(x, axes, keepdim=True))
+    centred = add(x, neg(reduce.mean(x, axes, keepdim=True)))
     spread = reduce.mean(mul(centred, centred), axes, keepdim=True)
     result = mul(centred, rsqrt(add(spread, eps)))
     result = result if weight is None else mul(result, weight)

@@ -239,8 +239,21 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        shown = ", ".join(str(list(s)) for s in shapes)
-        raise RuntimeError(f"{name}: shapes {shown} cannot be broadcast together") from None
+        raise RuntimeError(f"{name}: {_misfit(shapes)}") from None
+
+
+def _misfit(shapes: Sequence[tuple[int, ...]]) -> str:
+    """What is wrong with shapes that do not broadcast, as PyTorch says it, and the shapes."""
+    shown = " and ".join(str(list(s)) for s in shapes)
+    ndim = max(map(len, shapes))
+    a, b = ((1,) * (ndim - len(s)) + s for s in (shapes[0], shapes[-1]))
+    for axis, (m, n) in enumerate(zip(a, b, strict=True)):
+        if m != n and 1 not in (m, n):
+            return (
+                f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {axis}: "
+                f"shapes {shown}"
+            )
+    return f"shapes {shown} cannot be broadcast together"
 
 
 def as_node(x: Operand, dtype: DType) -> Node:
