@@ -1,0 +1,211 @@
+"""GPT: a pre-norm decoder-only transformer, after Radford et al. 2019 (GPT-2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tinygrad_lite.tensor import Tensor
+
+import tinygrad_lite as tl
+from tinygrad_lite import nn
+from tinygrad_lite.nn import functional as F
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """The sizes of a GPT.
+
+    Attributes:
+        vocab_size, block_size: distinct tokens, and the longest context.
+        n_layer, n_head, n_embd: blocks, attention heads a block, width.
+        dropout: probability after the embeddings, on attention weights, and on each residual branch.
+        bias: whether linear layers and layer norms have one.
+        gelu: "none" (erf) or "tanh".
+        tied: whether the output layer is the token embedding.
+
+    Raises:
+        ValueError: a size below 1, a width the heads do not divide, a dropout outside [0, 1), an unknown gelu.
+    """
+
+    vocab_size: int = 65
+    block_size: int = 64
+    n_layer: int = 4
+    n_head: int = 4
+    n_embd: int = 128
+    dropout: float = 0.0
+    bias: bool = True
+    gelu: str = "none"
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "block_size", "n_layer", "n_head", "n_embd"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.n_embd % self.n_head:
+            raise ValueError(f"n_head {self.n_head} does not divide n_embd {self.n_embd}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), not {self.dropout}")
+        if self.gelu not in ("none", "tanh"):
+            raise ValueError(f"gelu must be 'none' or 'tanh', not {self.gelu!r}")
+
+
+PRESETS = {
+    "gpt-nano": GPTConfig(65, 64, 4, 4, 128),
+    "gpt-small": GPTConfig(65, 128, 6, 8, 256),
+    "gpt-mid": GPTConfig(65, 256, 6, 6, 384),
+    "gpt2": GPTConfig(50257, 1024, 12, 12, 768, gelu="tanh"),
+}
+
+
+class Attention(nn.Module):
+    """Causal self-attention over n_head heads. Shapes: (B, T, C) to the same."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.n_head, self.dropout = config.n_head, config.dropout
+        self.qkv = nn.Linear(config.n_embd, 3 * config.n_embd, bias=config.bias)
+        self.proj = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, C = x.shape
+        q, k, v = (
+            part.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, heads, T, C / heads)
+            for part in self.qkv(x).split(C, dim=2)
+        )
+        p = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        return self.drop(self.proj(y.transpose(1, 2).reshape(B, T, C)))
+
+
+class MLP(nn.Module):
+    """Linear to 4 C, GELU, linear back. Shapes: (B, T, C) to the same."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.fc = nn.Linear(config.n_embd, 4 * config.n_embd, bias=config.bias)
+        self.gelu = nn.GELU(config.gelu)
+        self.proj = nn.Linear(4 * config.n_embd, config.n_embd, bias=config.bias)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drop(self.proj(self.gelu(self.fc(x))))
+
+
+class Block(nn.Module):
+    """Attention and MLP, each on the normalised input and added to it. Shapes: (B, T, C) to the same."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT(nn.Module):
+    """Token and position embeddings, blocks, layer norm, output layer.
+
+    Weights start normal with standard deviation 0.02, those that end a residual branch 0.02 / sqrt(2 n_layer).
+    """
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.wpe = nn.Embedding(config.block_size, config.n_embd)
+        self.drop = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList([Block(config) for _ in range(config.n_layer)])
+        self.ln_f = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        if config.tied:
+            self.head.weight = self.wte.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial weights again."""
+        residual = 0.02 / math.sqrt(2 * self.config.n_layer)
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=residual if name.endswith("proj.weight") else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Logits, and the mean cross-entropy where targets are given.
+
+        Shapes: idx (B, T) and targets (B, T) of token ids, T at most block_size; logits (B, T, vocab_size); loss ().
+
+        Raises:
+            ValueError: a longer sequence.
+        """
+        T = idx.shape[1]
+        if self.config.block_size < T:
+            raise ValueError(f"a sequence of {T} tokens exceeds block_size {self.config.block_size}")
+        x = self.drop(self.wte(idx) + self.wpe(tl.arange(T)))  # (B, T, C)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.ln_f(x))
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.view(-1, self.config.vocab_size), targets.view(-1))
+
+    def num_parameters(self) -> int:
+        """Trained numbers, tied ones once."""
+        return sum(p.numel() for p in self.parameters())
+
+
+def generate(model: GPT, idx: Tensor, n: int, temperature: float = 1.0, top_k: int | None = None) -> Tensor:
+    """`n` tokens more, each drawn from softmax(logits / temperature) given the last block_size ones.
+
+    Shapes: idx (B, T) to (B, T + n). Temperature 0 takes the likeliest; `top_k` leaves out all but the k likeliest.
+
+    Raises:
+        ValueError: a negative temperature, or top_k below 1.
+    """
+    if temperature < 0:
+        raise ValueError(f"temperature must be at least 0, not {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1, not {top_k}")
+    was_training = model.training
+    model.eval()
+    try:
+        with tl.no_grad():
+            for _ in range(n):
+                logits = model(idx[:, -model.config.block_size :])[0][:, -1]
+                idx = tl.cat([idx, _draw(logits, temperature, top_k).to(idx.dtype)], dim=1)
+    finally:
+        model.train(was_training)
+    return idx
+
+
+def _draw(logits: Tensor, temperature: float, top_k: int | None) -> Tensor:
+    """(B, V) logits to (B, 1) token ids."""
+    if temperature == 0:
+        return logits.argmax(dim=-1, keepdim=True)
+    if top_k is not None and top_k < logits.shape[-1]:
+        least = tl.topk(logits, top_k, dim=-1)[0][:, -1:]
+        logits = logits.masked_fill(logits < least, -math.inf)
+    # Gumbel's trick: the largest of log-probabilities plus this noise is a draw from the distribution.
+    noise = -(-tl.rand(*logits.shape).log()).log()
+    return (logits / temperature + noise).argmax(dim=-1, keepdim=True)
+
+
+def param_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups for an optimiser: matrices decay, biases and norms do not."""
+    params = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in params if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in params if p.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+def preset(name: str, **overrides: Any) -> GPT:
+    """The GPT of a preset's name, some fields of its configuration replaced."""
+    return GPT(replace(PRESETS[name], **overrides))

@@ -1,0 +1,123 @@
+"""Initial distributions, after torch.nn.init: each fills its tensor in place, without gradient, and returns it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.tensor import Tensor, as_tensor, rand, randn
+
+_GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75}
+_LINEAR = ("linear", "sigmoid", *(f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)))
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's negative slope (0.01).
+
+    Raises:
+        ValueError: an unknown nonlinearity.
+    """
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity in _LINEAR:
+        return 1.0
+    if nonlinearity not in _GAINS:
+        raise ValueError(f"no gain is known for the nonlinearity {nonlinearity!r}")
+    return _GAINS[nonlinearity]
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """Inputs and outputs of a (out, in, *window) weight."""
+    if tensor.dim() < 2:
+        raise ValueError(f"fan in and fan out need at least 2 axes, the tensor has {tensor.dim()}")
+    window = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * window, tensor.shape[0] * window
+
+
+def _fill(tensor: Tensor, values: Any) -> Tensor:
+    with no_grad():
+        tensor.copy_(values if isinstance(values, Tensor) else as_tensor(np.asarray(values)))
+    return tensor
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Uniform in [a, b)."""
+    return _fill(tensor, rand(*tensor.shape, dtype=tensor.dtype) * (b - a) + a)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Normal with the given mean and standard deviation."""
+    return _fill(tensor, randn(*tensor.shape, dtype=tensor.dtype) * std + mean)
+
+
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+    """Normal restricted to [a, b], by the inverse of its distribution function."""
+    low, high = ndtr((a - mean) / std), ndtr((b - mean) / std)
+    uniform = rand(*tensor.shape).numpy().astype(np.float64)
+    return _fill(tensor, np.clip(ndtri(low + uniform * (high - low)) * std + mean, a, b))
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """One value everywhere."""
+    return _fill(tensor, np.full(tuple(tensor.shape), val))
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal of a matrix. Raises ValueError for other ranks."""
+    if tensor.dim() != 2:
+        raise ValueError(f"eye_ fills matrices, not tensors with {tensor.dim()} axes")
+    return _fill(tensor, np.eye(*tensor.shape))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Uniform with variance gain² · 2 / (fan in + fan out). Glorot & Bengio 2010."""
+    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Normal with variance gain² · 2 / (fan in + fan out). Glorot & Bengio 2010."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))))
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
+    fan = _fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Uniform with variance gain² / fan. He et al. 2015, arXiv:1502.01852."""
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Normal with variance gain² / fan. He et al. 2015, arXiv:1502.01852."""
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Orthonormal rows or columns (the fewer of the two), trailing axes as one. Saxe et al. 2013, arXiv:1312.6120."""
+    if tensor.dim() < 2:
+        raise ValueError(f"orthogonal_ needs at least 2 axes, the tensor has {tensor.dim()}")
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    draw = randn(max(rows, columns), min(rows, columns)).numpy().astype(np.float64)
+    q, r = np.linalg.qr(draw)
+    q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
+    return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tuple(tensor.shape)))
