@@ -27,11 +27,17 @@ def build_model(config: dict[str, Any]) -> GPT:
         raise UserError(str(error)) from error
 
 
-def load_model(path: Path) -> tuple[GPT, CharVocabulary]:
-    """The trained model of a checkpoint, ready for inference, and its vocabulary."""
+def load_gpt(path: Path) -> dict[str, Any]:
+    """The tree of a GPT's checkpoint."""
     tree = checkpoint.load(path)
     if tree.get("architecture") != "gpt":
         raise CheckpointError(f"{path} holds another architecture: {tree.get('architecture')}, expected gpt")
+    return tree
+
+
+def load_model(path: Path) -> tuple[GPT, CharVocabulary]:
+    """The trained model of a checkpoint, ready for inference, and its vocabulary."""
+    tree = load_gpt(path)
     with guarded(path):
         model = build_model(tree["config"])
         checkpoint.check_arrays(model.state_dict(), tree["model"], path)

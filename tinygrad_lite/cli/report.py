@@ -19,9 +19,8 @@ def train(trainer: Trainer) -> dict[str, Any]:
     """Run to the end and report; returns the figures that --json prints. Stopped passes through."""
     display = Display(trainer.options.steps, trainer.step)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    display.console.print(
-        f"GPT of {parameters:,} parameters, {len(trainer.vocabulary)} characters, on {trainer.source}"
-    )
+    size = f"{parameters:,} parameters, {len(trainer.vocabulary)} characters"
+    display.console.print(f"GPT of {size}, on {trainer.source}", soft_wrap=True)
     with display:
         trainer.run(display)
         text = write_on(trainer.model.eval(), trainer.vocabulary, length=SAMPLE, seed=trainer.options.seed)

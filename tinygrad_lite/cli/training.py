@@ -18,7 +18,7 @@ import numpy as np
 import tinygrad_lite as tl
 from tinygrad_lite import nn
 from tinygrad_lite.cli.display import Display
-from tinygrad_lite.cli.loading import CHECKPOINT, as_tensors, build_model, guarded
+from tinygrad_lite.cli.loading import CHECKPOINT, as_tensors, build_model, guarded, load_gpt
 from tinygrad_lite.cli.options import SHAPE, TrainOptions
 from tinygrad_lite.data import CharVocabulary, TextDataset, python_reference, read_text
 from tinygrad_lite.errors import UserError
@@ -160,9 +160,11 @@ def open_run(out: Path, options: TrainOptions, given: frozenset[str] | None = No
 
 
 def _resume(path: Path, changes: dict[str, Any]) -> Trainer:
-    tree = checkpoint.load(path)
+    tree = load_gpt(path)
     with guarded(path):
         saved = TrainOptions(**tree["options"])
+        if tree["config"] != saved.model_config(len(tree["characters"])):
+            raise CheckpointError(f"{path} is damaged: its config and its options disagree")
         for name in SHAPE:
             if changes.get(name, (old := getattr(saved, name))) != old:
                 raise CheckpointError(f"--{name} {changes[name]}: {path} holds another architecture, {name} {old}")

@@ -19,8 +19,8 @@ from safetensors.numpy import save_file
 
 from tinygrad_lite.errors import UserError
 
-FORMAT = "tinygrad_lite.checkpoint"
-VERSION = "1"
+KEY = "tinygrad_lite.checkpoint"  # alone in the metadata, whose order is not kept: equal trees are equal files
+VERSION = 1
 
 
 class CheckpointError(UserError):
@@ -31,10 +31,10 @@ def save(path: str | Path, tree: Mapping[str, Any]) -> None:
     """Write `tree` to `path`: whole or not at all, since the file is renamed into place once it is on the disk."""
     path = Path(path)
     arrays: dict[str, np.ndarray] = {}
-    skeleton = json.dumps(_pack(tree, "", arrays))
+    text = json.dumps({"version": VERSION, "tree": _pack(tree, "", arrays)})
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        save_file(arrays, temporary, metadata={"format": FORMAT, "version": VERSION, "tree": skeleton})
+        save_file(arrays, temporary, metadata={KEY: text})
         _flush(temporary)
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
@@ -47,14 +47,15 @@ def save(path: str | Path, tree: Mapping[str, Any]) -> None:
 def load(path: str | Path) -> dict[str, Any]:
     """The tree that `save` wrote, arrays as NumPy arrays; CheckpointError where the file is not one, or not whole."""
     metadata, arrays = _read(path)
-    if metadata.get("format") != FORMAT:
+    if KEY not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of tinygrad_lite")
-    if metadata.get("version") != VERSION:
-        raise CheckpointError(f"{path} has checkpoint version {metadata.get('version')}; this program reads {VERSION}")
     try:
-        return _unpack(json.loads(metadata["tree"]), arrays)
+        contents = json.loads(metadata[KEY])
+        if contents["version"] == VERSION:
+            return _unpack(contents["tree"], arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {type(error).__name__} {error} in its tree") from error
+    raise CheckpointError(f"{path} has checkpoint version {contents['version']}; this program reads {VERSION}")
 
 
 def check_arrays(expected: Mapping[str, Any], found: Mapping[str, Any], path: str | Path) -> None:
