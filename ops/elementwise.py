@@ -378,9 +378,10 @@ def _to_winner(g: Node, node: Node, i: int, wins: Op) -> Node:
 
 
 def _pow_base(g: Node, node: Node) -> Node:
-    """b a^(b-1), and 0 where b is 0 (0 * inf at a = 0)."""
+    """b a^(b-1), and 0 at a = b = 0 (0 * inf)."""
     a, b = node.inputs
-    return where(eq(b, 0.0), 0.0, mul(g, mul(b, pow(a, sub(b, 1.0)))))
+    quiet = logical_and(eq(a, 0.0), eq(b, 0.0))
+    return mul(g, mul(b, power(where(quiet, 1.0, a), sub(b, 1.0))))
 
 
 def _pow_exponent(g: Node, node: Node) -> Node:

@@ -1,0 +1,131 @@
+"""Samples of the movement ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ops import movement
+
+from tests.ops.operands import Array, Sample, bools, both, integers, reals
+
+
+def rearranged(index: Callable[[Array], Array], build: Callable[..., Node], *shape: int, name: str) -> Sample:
+    """A reference that moves element numbers."""
+
+    def reference(x: Array) -> Array:
+        where = index(np.arange(x.size).reshape(x.shape))
+        return np.array([x.flat[i] for i in where.flat], x.dtype).reshape(where.shape)
+
+    return Sample(name, reals(shape), build, reference, (0,))
+
+
+def padded(x: Array, low: Sequence[int], high: Sequence[int]) -> Array:
+    return np.pad(x, list(zip(low, high, strict=True)))
+
+
+MOVEMENT = {
+    "reshape": [
+        rearranged(lambda n: n.reshape(4, 6), lambda x: movement.reshape(x, (4, 6)), 2, 3, 4, name="merge"),
+        rearranged(lambda n: n.reshape(2, 2, 3), lambda x: movement.reshape(x, (2, -1, 3)), 12, name="infer"),
+        rearranged(lambda n: n.reshape(1, 1), lambda x: movement.reshape(x, (1, 1)), name="scalar"),
+        rearranged(lambda n: n.reshape(3, 0), lambda x: movement.reshape(x, (3, 0)), 0, 5, name="empty"),
+        rearranged(
+            lambda n: n.T.reshape(12), lambda x: movement.reshape(movement.transpose(x, 0, 1), (12,)), 3, 4, name="copy"
+        ),
+        Sample(
+            "bool", bools((4,)), lambda x: movement.reshape(x, (2, 2)), lambda x: np.array([[x[0], x[1]], [x[2], x[3]]])
+        ),
+    ],
+    "permute": [
+        rearranged(lambda n: n.T, lambda x: movement.permute(x, (1, 0)), 3, 4, name="transpose"),
+        rearranged(lambda n: n.transpose(2, 0, 1), lambda x: movement.permute(x, (2, 0, 1)), 2, 3, 4, name="cycle"),
+        rearranged(lambda n: n.transpose(0, 2, 1, 3), lambda x: movement.transpose(x, 1, -2), 2, 3, 4, 2, name="heads"),
+        rearranged(lambda n: n.T, lambda x: movement.permute(x, (-1, 0)), 0, 3, name="empty"),
+    ],
+    "expand": [
+        Sample("row", reals((1, 4)), lambda x: movement.expand(x, (3, -1)), lambda x: np.concatenate([x] * 3), (0,)),
+        Sample(
+            "middle",
+            reals((2, 1, 3)),
+            lambda x: movement.broadcast_to(x, (2, 4, 3)),
+            lambda x: np.repeat(x, 4, 1),
+            (0,),
+        ),
+        Sample("scalar", reals(()), lambda x: movement.expand(x, (2, 3)), lambda x: np.full((2, 3), x), (0,)),
+        Sample("to nothing", reals((1, 2)), lambda x: movement.expand(x, (0, 2)), lambda x: np.zeros((0, 2)), (0,)),
+        Sample(
+            "new axis", reals((2, 1)), lambda x: movement.expand(x, (3, 2, 2)), lambda x: np.tile(x, (3, 1, 2)), (0,)
+        ),
+        Sample("i64", integers((1,)), lambda x: movement.expand(x, (4,)), lambda x: np.repeat(x, 4)),
+    ],
+    "slice": [
+        rearranged(lambda n: n[1:3, 2:], lambda x: movement.slice_(x, (1, 2), (3, 5)), 4, 5, name="box"),
+        rearranged(lambda n: n[1::3], lambda x: movement.slice_(x, (1,), (8,), (3,)), 8, name="step"),
+        rearranged(
+            lambda n: n[:, 0:7:2],
+            lambda x: movement.slice_(x, (0, 0), (2, 7), (1, 2)),
+            2,
+            8,
+            name="step that ends early",
+        ),
+        rearranged(
+            lambda n: n[::2, 1::3], lambda x: movement.slice_(x, (0, 1), (5, 7), (2, 3)), 5, 7, name="two steps"
+        ),
+        rearranged(lambda n: n[2:2], lambda x: movement.slice_(x, (2, 0), (2, 3)), 4, 3, name="empty"),
+        rearranged(lambda n: n[3::5], lambda x: movement.slice_(x, (3,), (4,), (5,)), 4, name="step beyond the end"),
+        rearranged(lambda n: n[:, 1], lambda x: movement.squeeze(movement.narrow(x, 1, 1, 1), 1), 3, 4, name="column"),
+    ],
+    "pad": [
+        Sample(
+            "both sides",
+            reals((2, 3)),
+            lambda x: movement.pad(x, (1, 0), (2, 1)),
+            lambda x: padded(x, (1, 0), (2, 1)),
+            (0,),
+        ),
+        Sample("vector", reals((3,)), lambda x: movement.pad(x, (0,), (4,)), lambda x: padded(x, (0,), (4,)), (0,)),
+        Sample(
+            "of nothing", reals((0, 2)), lambda x: movement.pad(x, (2, 0), (0, 0)), lambda x: np.zeros((2, 2)), (0,)
+        ),
+        Sample("bool", bools((2,)), lambda x: movement.pad(x, (1,), (1,)), lambda x: np.array([False, *x, False])),
+        Sample(
+            "f32",
+            reals((2, 1, 2), dtype="float32"),
+            lambda x: movement.pad(x, (0, 1, 0), (0, 1, 0)),
+            lambda x: padded(x, (0, 1, 0), (0, 1, 0)),
+        ),
+    ],
+    "concat": [
+        Sample("rows", reals((2, 3), (1, 3)), lambda *xs: movement.concat(xs), lambda a, b: np.r_[a, b], (0, 1)),
+        Sample(
+            "columns",
+            reals((2, 3), (2, 1), (2, 2)),
+            lambda *xs: movement.concat(xs, -1),
+            lambda *xs: np.column_stack(xs),
+            (0, 1, 2),
+        ),
+        Sample("with nothing", reals((2, 3), (0, 3)), lambda *xs: movement.concat(xs), lambda a, b: a, (0, 1)),
+        Sample(
+            "promotes",
+            both(integers((2,)), reals((3,))),
+            lambda *xs: movement.concat(xs),
+            lambda a, b: np.array([*a, *b]),
+        ),
+        Sample(
+            "stack",
+            reals((2, 3), (2, 3)),
+            lambda *xs: movement.stack(xs, 1),
+            lambda a, b: np.array([a, b]).swapaxes(0, 1),
+            (0, 1),
+        ),
+        Sample("scalars", reals((), ()), lambda *xs: movement.stack(xs), lambda a, b: np.array([a, b]), (0, 1)),
+    ],
+    "flip": [
+        rearranged(lambda n: n[::-1], lambda x: movement.flip(x, 0), 5, name="vector"),
+        rearranged(lambda n: n[::-1, :, ::-1], lambda x: movement.flip(x, (0, -1)), 2, 3, 4, name="two axes"),
+        rearranged(lambda n: n[:, ::-1], lambda x: movement.flip(x, 1), 3, 0, name="empty"),
+        rearranged(lambda n: n[7:1:-2], lambda x: movement.slice_axis(x, 0, 7, 1, -2), 9, name="negative step"),
+    ],
+}

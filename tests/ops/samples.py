@@ -1,0 +1,31 @@
+"""One table of samples an op. It drives the tests of values and gradients here, and others' compiled and text tests.
+
+    for name, samples in SAMPLES.items():
+        for sample in samples:
+            arrays = sample.make(np.random.default_rng(0))
+            node = sample.build(*[leaf(a) for a in arrays])
+
+`reference` computes the value apart from the op's NumPy rule; `wrt` lists the inputs to differentiate (float64 then).
+"""
+
+from __future__ import annotations
+
+from tests.ops.create_samples import CREATE, RANDOM
+from tests.ops.elementwise_samples import ELEMENTWISE
+from tests.ops.index_samples import CONTRACT, INDEXING
+from tests.ops.movement_samples import MOVEMENT
+from tests.ops.operands import Sample
+from tests.ops.reduce_samples import REDUCE
+
+SAMPLES: dict[str, list[Sample]] = {
+    **ELEMENTWISE,
+    **MOVEMENT,
+    **REDUCE,
+    **CONTRACT,
+    **INDEXING,
+    **CREATE,
+    **RANDOM,
+}
+
+#: Made by capture and by eager recording, never by a builder on values.
+WITHOUT_SAMPLES = frozenset({"input", "state", "leaf"})
