@@ -52,21 +52,29 @@ def test_a_bare_import_from_the_repository_is_refused(bare):
     assert f"ImportError: import {MAPPED[bare]}" in run.stderr
 
 
+def imports_of(name: str) -> list[tuple[int, str, list[str]]]:
+    """(line, module, names) of each import statement in a module, relative ones made absolute."""
+    found = []
+    package = name if SOURCES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(SOURCES[name].read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name, []) for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (base, node.module) if part)
+            found.append((node.lineno, module, [alias.name for alias in node.names]))
+    return found
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_nothing_inside_imports_names_from_the_package_root(name):
-    for node in ast.walk(ast.parse(SOURCES[name].read_text())):
-        where = f"{SOURCES[name].relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, (
-                f"{where}: a relative import breaks where a folder is mapped; write {name}'s full path"
-            )
-        if name in USES_THE_PUBLIC_NAMES or name.rpartition(".")[0] in USES_THE_PUBLIC_NAMES:
-            continue
-        if isinstance(node, ast.Import):
-            assert all(alias.name != "tinygrad_lite" for alias in node.names), f"{where}: import its modules instead"
-        if isinstance(node, ast.ImportFrom) and node.module == "tinygrad_lite":
-            modules = {f"tinygrad_lite.{alias.name}" for alias in node.names}
-            assert modules <= SOURCES.keys(), f"{where}: import from the module that defines {modules - SOURCES.keys()}"
+    if {name, name.rpartition(".")[0]} & USES_THE_PUBLIC_NAMES:
+        return
+    for line, module, names in imports_of(name):
+        modules = {f"{module}.{each}" for each in names}
+        fine = module != "tinygrad_lite" or (names and modules <= SOURCES.keys())
+        where = f"{SOURCES[name].relative_to(ROOT)}:{line}"
+        assert fine, f"{where}: import from the module that defines {names or 'what it needs'}"
 
 
 def test_importing_the_package_is_light():
