@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,15 @@ HELPERS = ("values.py", "intrinsics.py", "scalars.py", "frontend.py")
 LIBM_SYMBOLS = ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "pow", "fmod", "fma")
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
+
+
+def _new_lock() -> None:
+    """In a forked child the thread that held the lock is gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
 
 
 @dataclass(frozen=True)

@@ -214,8 +214,8 @@ def _call_plain(fn: Value) -> Value:
     return Value(fn.builder, call_at(fn.builder, fn.value, I32, []))
 
 
-def _call_address(fn: Value, argument: Value) -> Value:
-    return Value(fn.builder, call_at(fn.builder, fn.value, I32, [argument.value]))
+def _call_two(fn: Value, a: Value, b: Value) -> Value:
+    return Value(fn.builder, call_at(fn.builder, fn.value, I32, [a.value, b.value]))
 
 
 atomic_add = fixed(_atomic_add, int64, int64, int64)            # (address, x) -> value before
@@ -223,7 +223,7 @@ atomic_load = fixed(_atomic_load, int64, int64)
 atomic_store = fixed(_atomic_store, void, int64, int64)
 call_kernel = fixed(_call_kernel, void, *[int64] * 5)           # (kernel, args, lo, hi, worker)
 call_plain = fixed(_call_plain, int32, int64)                   # int f(void)
-call_address = fixed(_call_address, int32, int64, int64)        # int f(void *)
+call_two = fixed(_call_two, int32, int64, int64, int64)         # int f(int64, int64)
 
 
 def nullary(result: Any, emit: Any) -> Any:

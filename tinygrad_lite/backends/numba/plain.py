@@ -200,8 +200,8 @@ def call_plain(fn: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int32)(fn)()
 
 
-def call_address(fn: int, argument: int) -> int:
-    return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(fn)(argument)
+def call_two(fn: int, a: int, b: int) -> int:
+    return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(fn)(a, b)
 
 
 def atomic_add(address: int, x: int) -> int:
@@ -228,7 +228,7 @@ def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
         where, sum_add, maximum, minimum, floordiv, mod, truncdiv, check_index, uniform_f32, uniform_f64, normal_f32,
-        normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_address, pause)}
+        normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
     for tag, kind in NUMPY.items():
         names[f"{tag}_at"] = lambda address, tag=tag: Pointer(tag, address)
         names[tag] = _cast(tag)

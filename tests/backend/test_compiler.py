@@ -1,0 +1,225 @@
+"""Kernels from source: the disk cache under abuse, warm processes, refusals."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from tinygrad_lite.backends.numba import compiler
+from tinygrad_lite.backends.numba.cache import SUFFIX, Cache, CacheWarning
+from tinygrad_lite.backends.numba.compiler import kernel_key, load_kernels
+from tinygrad_lite.backends.numba.frontend import CompileError
+
+SOURCE = """
+def kernel(args, lo, hi, worker):
+    w = i64_at(args)
+    w[0] = lo + {0}
+"""
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch):
+    """As in a new process, nothing is loaded yet."""
+    monkeypatch.setattr(compiler, "_addresses", {})
+
+
+@pytest.fixture
+def cache(tmp_path):
+    tmp_path.chmod(0o700)
+    return Cache(tmp_path)
+
+
+def answer(address):
+    word = np.zeros(1, np.int64)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)(word.ctypes.data, 1, 0, 0)
+    return int(word[0])
+
+
+def origins(source, cache):
+    """Load as a new process would; how, and that it works."""
+    compiler._addresses.clear()
+    kernels = load_kernels({"k": source}, cache)
+    assert answer(kernels["k"]) == 6
+    return kernels.report[0].origin
+
+
+def test_origins_and_report(cache):
+    source = SOURCE.format(5)
+    kernels = load_kernels({"a": source, "b": source, "c": SOURCE.format(7)}, cache)
+    assert [r.origin for r in kernels.report] == ["compiled", "memory", "compiled"]
+    assert kernels["a"] == kernels["b"] != kernels["c"] and kernels.compiled == 2 and kernels.seconds > 0
+    assert answer(kernels["a"]) == 6 and answer(kernels["c"]) == 8
+    assert origins(source, cache) == "disk"
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "flipped", "foreign", "folder", "symlink"])
+def test_a_bad_file_is_a_miss_and_is_replaced(cache, damage, tmp_path):
+    source = SOURCE.format(5)
+    assert origins(source, cache) == "compiled"
+    path = cache.path(kernel_key(source))
+    data = path.read_bytes()
+    if damage in ("folder", "symlink"):
+        path.unlink()
+        if damage == "folder":
+            path.mkdir()
+        else:
+            (tmp_path / "elsewhere").write_bytes(data)
+            path.symlink_to(tmp_path / "elsewhere")
+    else:
+        flipped = data[:-40] + bytes([data[-40] ^ 1]) + data[-39:]
+        path.write_bytes({"empty": b"", "truncated": data[:-5], "foreign": b"MZ" * 900, "flipped": flipped}[damage])
+    assert origins(source, cache) == "compiled"
+    assert origins(source, cache) == ("compiled" if damage == "folder" else "disk")
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path):
+    source = SOURCE.format(5)
+    origins(source, Cache(tmp_path))
+    tmp_path.chmod(0o777)
+    with pytest.warns(CacheWarning, match="others may write"):
+        cache = Cache(tmp_path)
+    assert origins(source, cache) == "compiled"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Cache(tmp_path)                                     # warned once
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 12345678)
+    with pytest.warns(CacheWarning, match="another user"):
+        assert not Cache(tmp_path / "x").usable
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(CacheWarning, match="cannot be made"):
+        cache = Cache(tmp_path / "file" / "kernels")
+    assert origins(SOURCE.format(5), cache) == "compiled"
+
+
+def test_a_read_only_folder_is_read(tmp_path, monkeypatch):
+    source = SOURCE.format(5)
+    origins(source, Cache(tmp_path))
+    monkeypatch.setattr(os, "access", lambda *_: False)     # root may write anywhere
+    cache = Cache(tmp_path)
+    assert origins(source, cache) == "disk"
+    load_kernels({"k": SOURCE.format(8)}, cache)
+    assert not cache.path(kernel_key(SOURCE.format(8))).exists()
+
+
+def test_a_full_disk_leaves_the_kernel_in_memory(cache, monkeypatch):
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert origins(SOURCE.format(5), cache) == "compiled"
+    assert list(cache.folder.iterdir()) == []
+
+
+def test_new_folders_are_private(tmp_path):
+    folder = tmp_path / "a" / "b"
+    Cache(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_least_recently_used_files_go(cache):
+    for i in range(4):
+        cache.put(f"k{i}", "symbol", bytes(1000))
+        os.utime(cache.path(f"k{i}"), (i, i))
+    assert cache.get("k0") == ("symbol", bytes(1000))       # which makes it the latest
+    cache.trim(limit=2500)
+    assert sorted(p.name for p in cache.folder.iterdir()) == [f"k0{SUFFIX}", f"k3{SUFFIX}"]
+
+
+def test_what_a_killed_writer_left_is_harmless(cache):
+    source = SOURCE.format(5)
+    left = cache.folder / "abandoned.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    assert origins(source, cache) == "compiled"
+    assert origins(source, cache) == "disk"
+    assert not left.exists()
+
+
+def test_the_key_covers_source_and_environment(monkeypatch):
+    key = kernel_key(SOURCE.format(5))
+    assert key != kernel_key(SOURCE.format(6))
+    monkeypatch.setattr(compiler, "environment", lambda: "another CPU")
+    assert key != kernel_key(SOURCE.format(5))
+
+
+RAISES = """
+def kernel(args, lo, hi, worker):
+    for i in range(0, hi, lo):
+        pass
+"""
+
+
+@pytest.mark.parametrize("source,message", [
+    (RAISES, "may raise"),
+    ("def kernel(args, lo, hi, worker):\n    unknown(args)\n", "unknown"),
+    ("def kernel(args, lo, hi, worker)\n    pass\n", "expected"),
+])
+def test_refusals_show_the_source(cache, source, message):
+    with pytest.raises(CompileError, match=message) as caught:
+        load_kernels({"k": source}, cache)
+    assert source in str(caught.value)
+
+
+LOOP = """
+def kernel(args, lo, hi, worker):
+    x = f64_at(args)
+    y = f32_at(args)
+    for i in range(lo, hi):
+        x[i] = {0}
+        y[i] = {1}
+"""
+PROCESS = """
+import sys, ctypes
+from tinygrad_lite.backends.numba import blas
+from tinygrad_lite.backends.numba.compiler import load_kernels
+from tinygrad_lite.runtime import workers
+entry = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+ops = [op + "_{t}(x[i])" for op in ("exp", "log", "tanh", "sin", "erf", "log1p")]
+ops += ["pow_{t}(x[i], x[0])", "mod(x[i], x[0])"]
+sources = {op: LOOP.format(op.format(t="f64"), op.format(t="f32").replace("x[", "y[")) for op in ops}
+kernels = load_kernels(sources)
+memory = (ctypes.c_double * 64)()
+for name in ops:
+    entry(kernels[name])(ctypes.addressof(memory), 0, 20, 0)
+fixed = load_kernels({"gemm": blas.matmul_kernel("f32", "rows"), "launch": workers.expand(workers.LAUNCH)})
+print(kernels.compiled + fixed.compiled, "numba" in sys.modules)
+"""
+
+
+def start(folder):
+    environment = {**os.environ, "TINYGRAD_LITE_CACHE_DIR": str(folder)}
+    program = f"LOOP = {LOOP!r}\n{PROCESS}"
+    return subprocess.Popen([sys.executable, "-W", "error", "-c", program], env=environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process):
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    return out.split()
+
+
+def test_processes_share_the_folder_and_a_warm_one_compiles_nothing(tmp_path):
+    """Two at once cold, one killed while it writes; then all is found, without Numba."""
+    folder = tmp_path / "kernels"
+    killed = start(folder)
+    both = [start(folder), start(folder)]
+    deadline = time.monotonic() + 60
+    while not any(folder.glob("*" + SUFFIX)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.kill()
+    killed.communicate()
+    for process in both:
+        assert finish(process)[1] == "True"
+    assert finish(start(folder))[:2] == ["0", "False"]

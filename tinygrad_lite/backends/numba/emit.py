@@ -1,0 +1,46 @@
+"""Kernel → readable Python source, for Numba or for plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
+
+_BYTES = {"b1": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
+
+
+def emit(kernel: Kernel) -> str:
+    """The text of `def kernel(args, lo, hi, worker)`. Equal loop nests give equal texts."""
+    lines = ["def kernel(args, lo, hi, worker):", "    w = i64_at(args)"]
+    lines += [f"    {name} = w[{i}]" for i, name in enumerate(kernel.params)]
+    lines += [f"    {line}" for stmt in kernel.body for line in _lines(stmt)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(stmt: Stmt) -> Iterator[str]:
+    match stmt:
+        case Let(target, template, args):
+            yield f"{target} = {template.format(*args)}"
+        case Pointer(target, tag, base, terms):
+            yield f"{target} = {tag}_at({base}{_offset(terms, _BYTES[tag])})"
+        case Load(target, pointer, index):
+            yield f"{target} = {pointer}[{index}]"
+        case Store(pointer, index, value):
+            yield f"{pointer}[{index}] = {value}"
+        case Loop(var, start, stop, body, step):
+            yield f"for {var} in range({_range(start, stop, step)}):"
+            for inner in body or (Let("_", "0"),):
+                yield from (f"    {line}" for line in _lines(inner))
+
+
+def _offset(terms: tuple[tuple[str, str], ...], nbytes: int) -> str:
+    if not terms:
+        return ""
+    text = " + ".join(index if stride == "1" else f"{index} * {stride}" for index, stride in terms)
+    return f" + {text}" if nbytes == 1 else f" + {nbytes} * ({text})"
+
+
+def _range(start: str, stop: str, step: str) -> str:
+    if step != "1":
+        return f"{start}, {stop}, {step}"
+    return stop if start == "0" else f"{start}, {stop}"

@@ -1,0 +1,67 @@
+"""A program as a list of native calls that every worker walks through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arena import aligned
+from .workers import pool
+
+ROW, SHARE = 5, 8                           # int64 words of a row, and of a worker's entry in the job
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A call `kernel(args, lo, hi, worker)` on every worker, each with its own [lo, hi); empty ones are skipped.
+
+    `address` is the kernel's, `args_address` that of its int64 words. After a `barrier` every worker sees what was
+    written before it; a run ends with one anyway.
+    """
+
+    address: int
+    args_address: int
+    parts: tuple[tuple[int, int], ...]
+    barrier: bool = True
+
+
+def even_parts(extent: int, workers: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
+    """Split [0, extent) into one share a worker, cut at multiples of `grain`."""
+    cuts = [min(extent, (extent * i // workers + grain - 1) // grain * grain) for i in range(workers)] + [extent]
+    return tuple((cuts[i], max(cuts[i], cuts[i + 1])) for i in range(workers))
+
+
+class Tape:
+    """Instructions packed for `workers` threads. The caller keeps alive what their addresses point at.
+
+    Cycle counters are always on: `ticks[w, i]` are the cycles that worker w spent in instruction i since they were last
+    reset, `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], workers: int = 1) -> None:
+        self.instructions, self.workers = tuple(instructions), workers
+        count = len(self.instructions)
+        for instruction in self.instructions:
+            if len(instruction.parts) != workers:
+                raise ValueError(f"{len(instruction.parts)} parts for {workers} workers: {instruction}")
+        self._rows = aligned(8 * ROW * workers * count).view(np.int64).reshape(workers, count, ROW)
+        pitch = -(-2 * count // 8) * 8                      # whole cache lines: each worker writes to its own
+        counters = aligned(8 * pitch * workers).view(np.int64).reshape(workers, pitch)
+        self.ticks, self.barrier_ticks = counters[:, :count], counters[:, count : 2 * count]
+        self._job = aligned(8 * SHARE * workers).view(np.int64).reshape(workers, SHARE)
+        for worker in range(workers):
+            for i, each in enumerate(self.instructions):
+                barrier = each.barrier and i < count - 1
+                self._rows[worker, i] = (each.address, each.args_address, *each.parts[worker], barrier)
+            self._job[worker, :3] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data)
+        self._job_address: int = self._job.ctypes.data
+
+    def run(self) -> None:
+        """Run once, to the end. An interrupt meanwhile is raised afterwards."""
+        pool().run(self._job_address, self.workers)
+
+    def reset_ticks(self) -> None:
+        self.ticks[...] = 0
+        self.barrier_ticks[...] = 0
