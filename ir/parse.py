@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tinygrad_lite.errors import UserError
 from tinygrad_lite.ir.graph import Graph, Update
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Op, all_ops, op_named
 from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.types import DType, TensorType, dtype_named
 
-from tinygrad_lite.errors import UserError
-
+POSITIONAL = {"input": "name", "state": "name", "constant": "data", "full": "value"}  # written without the name
 _MAX_NESTING = 16
 
 
@@ -188,10 +189,12 @@ class _Parser:
     def _positional(self, op: Op) -> dict[str, Any]:
         if op.name in ("input", "state"):
             return {"name": self._string()}
-        if op.name == "constant":
-            data = self._value()
-            return {"data": data if isinstance(data, tuple) else (data,)}
-        return {}
+        if op.name not in POSITIONAL:
+            return {}
+        value = self._value()
+        if op.name == "constant" and not isinstance(value, tuple):
+            value = (value,)
+        return {POSITIONAL[op.name]: value}
 
     def _operands(self) -> list[Node]:
         if self._peek() != "value":

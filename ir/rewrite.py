@@ -72,16 +72,16 @@ def _first_hit(node: Node, rules: Sequence[Rule], hits: Counter[str]) -> Node | 
         if found.type != node.type:
             raise TypeError(f"rule {each.name} turned {node!r} into {found!r}, which is of another type")
         hits[each.name] += 1
-        inherit_location(found, node)
+        inherit(found, node)
         return found
     return None
 
 
-def inherit_location(new: Node, old: Node) -> None:
-    """Give `new`, and what was made along with it, the location of the node it replaces."""
+def inherit(new: Node, old: Node) -> None:
+    """Give `new`, and what was made along with it, the location and program order of the node it replaces."""
     fresh = [new]
     while fresh:
         node = fresh.pop()
-        if node.serial > old.serial and node.location is not old.location:
-            node.location = old.location
+        if node.serial > old.serial and node.order != old.order:
+            node.location, node.order = old.location, old.order
             fresh.extend(node.inputs)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+
 from tinygrad_lite.ir.op import Op
 
 

@@ -10,9 +10,10 @@ import re
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Location, Node
-from tinygrad_lite.ir.parse import ParseError, parse
+from tinygrad_lite.ir.parse import POSITIONAL, ParseError, parse
 from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.types import DType, TensorType, float32
 
@@ -80,11 +81,11 @@ def _line(node: Node, names: dict[int, str], comments: bool) -> str:
 
 
 def _positional(node: Node) -> str:
-    if node.op.name in ("input", "state"):
-        return quoted(node.attrs["name"])
-    if node.op.name == "constant":
-        return _constant_text(node.attrs["data"], node.type)
-    return ""
+    name = POSITIONAL.get(node.op.name)
+    if name is None:
+        return ""
+    value = node.attrs[name]
+    return _constant_text(value, node.type) if node.op.name == "constant" else value_text(value)
 
 
 def _attributes(node: Node) -> list[str]:
@@ -95,21 +96,20 @@ def _attributes(node: Node) -> list[str]:
     for name in order:
         value = node.attrs[name]
         said_by_type = name in sign.required and name in implied and implied[name] == value
-        if not said_by_type and (node.op.name, name) not in _POSITIONAL:
+        if not said_by_type and name != POSITIONAL.get(node.op.name):
             shown.append(f"{name}={value_text(value)}")
     return shown
 
 
-_POSITIONAL = {("input", "name"), ("state", "name"), ("constant", "data")}
-
-
 def _constant_text(data: tuple[Any, ...], type: TensorType) -> str:
-    texts = [_short_float(v) if type.dtype is float32 else value_text(v) for v in data]
+    texts = [short_number(v, type.dtype) for v in data]
     return texts[0] if type.shape == () and len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _short_float(value: Any) -> str:
-    """The shortest decimal that rounds to this float32: 0.1 rather than 0.10000000149011612."""
+def short_number(value: Any, dtype: DType) -> str:
+    """The shortest decimal that rounds to the same float32: 0.1 rather than 0.10000000149011612."""
+    if dtype is not float32 or type(value) is not float:
+        return value_text(value)
     with np.errstate(all="ignore"):
         short = np.float32(value)
     return str(short) if float(short) == value or value != value else value_text(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.passes.values import full, is_uniform, uniform, wrapped
@@ -150,12 +151,6 @@ def cast_cast(node: Node) -> Node | None:
     return ew.cast(x.inputs[0], node.dtype)
 
 
-@rule("check_index", why="an index checked against n lies within any size >= n")
-def checked_twice(node: Node) -> Node | None:
-    (x,) = node.inputs
-    return x if x.op.name == "check_index" and x.attrs["size"] <= node.attrs["size"] else None
-
-
 @rule("sum", "prod", "max", "min", "any", "all", why="an axis of size 1 needs no reduction")
 def reduce_nothing(node: Node) -> Node | None:
     (x,) = node.inputs
@@ -229,7 +224,6 @@ RULES: tuple[Rule, ...] = (
     where_known,
     not_not,
     cast_cast,
-    checked_twice,
     reduce_nothing,
     Rule("compute_before_expand", _elementwise_names(), compute_before_expand, "f(expand(x)) = expand(f(x))"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.equality import value_key
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.rewrite import build
