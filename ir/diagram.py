@@ -1,7 +1,7 @@
 """What a drawing of a graph shows, before any drawing language: boxes, edges, nested groups, and what was left out.
 
-Constants are written into their users, `reshape expand permute` are drawn through, repeated blocks (`blocks.0 … blocks.11`
-of one structure) are shown once, and a graph of more than `cap` boxes is summarised by module.
+Constants are written into their users, `reshape expand permute` are drawn through, repeated blocks (`blocks.0` to
+`blocks.11`, of one structure) are shown once, and a graph of more than `cap` boxes is summarised by module.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _attribute_texts(node: Node) -> list[str]:
 
 
 class _Folding:
-    """Runs of equal siblings, found by comparing their nodes in topological order; `kept` are the nodes that are drawn."""
+    """Runs of equal siblings, found by comparing their nodes in topological order; `kept` are the nodes drawn."""
 
     def __init__(self, view: _View, fold: bool) -> None:
         self.view = view

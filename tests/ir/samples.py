@@ -1,4 +1,4 @@
-"""Graphs of real shape for the tests of ir/: a GPT's forward pass and its whole training step, recorded on nodes alone."""
+"""Graphs of real shape for the tests of ir/: a GPT's forward pass, whole training steps, recorded on nodes alone."""
 
 from __future__ import annotations
 

@@ -1,1 +1,6 @@
-"""See docs/architecture.md."""
+"""Graphs to look at: `draw(graph, "x.svg")`, and `render` for DOT source."""
+
+from tinygrad_lite.viz.drawing import EXTENSIONS, draw
+from tinygrad_lite.viz.renderer import NoRenderer, render
+
+__all__ = ["EXTENSIONS", "NoRenderer", "draw", "render"]

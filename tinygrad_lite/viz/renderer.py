@@ -1,0 +1,85 @@
+"""Pictures from DOT source, by a `dot` on PATH or else by the program of the graphviz-pure wheel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from tinygrad_lite.errors import UserError
+
+FORMATS = (".svg", ".png")
+TIMEOUT = 120.0  # seconds
+
+
+class NoRenderer(UserError):
+    """There is no program to lay the graph out; `kept` is the DOT file written in the picture's stead."""
+
+    def __init__(self, kept: Path) -> None:
+        self.kept = kept
+        super().__init__(f"no program to draw with: wrote {kept}; install Graphviz or run 'pip install graphviz-pure'")
+
+
+def render(dot_source: str, path: str | Path) -> Path:
+    """Write `dot_source` as the picture `path`, by its extension .svg or .png; returns the path.
+
+    Raises NoRenderer (keeping the source beside it as .dot), and UserError for another extension or a failed layout.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise UserError(f"cannot draw {path.name}: the extension must be one of {', '.join(FORMATS)}")
+    program = renderer()
+    if program is None:
+        kept = path.with_suffix(".dot")
+        write_whole(kept, dot_source.encode())
+        raise NoRenderer(kept)
+    write_whole(path, _picture(program, dot_source, path.suffix.lower()[1:]))
+    return path
+
+
+def renderer() -> str | None:
+    """The program that draws, or None."""
+    beside = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent)])
+    return shutil.which("dot") or shutil.which("graphviz-pure") or shutil.which("graphviz-pure", path=beside)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name and rename it: what is there is never half a file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _picture(program: str, dot_source: str, format: str) -> bytes:
+    try:
+        done = subprocess.run(
+            [program, f"-T{format}"], input=dot_source.encode(), capture_output=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"laying the graph out took over {TIMEOUT:.0f} s: draw less of it (depth=, cap=)") from None
+    except OSError as error:
+        raise UserError(f"cannot run {program}: {error.strerror}") from error
+    if done.returncode or not done.stdout:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UserError(f"{Path(program).name} failed: {said[-1] if said else f'exit code {done.returncode}'}")
+    return done.stdout
