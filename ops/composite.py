@@ -63,8 +63,9 @@ def gelu(x: Node, approximate: str = "none") -> Node:
 def softplus(x: Node, beta: float = 1.0, threshold: float = 20.0) -> Node:
     """log(1 + exp(βx)) / β, and x where βx > threshold."""
     scaled = x if beta == 1 else mul(x, beta)
-    soft = _log1p_exp(scaled)
-    return where(le(scaled, threshold), soft if beta == 1 else div(soft, beta), x)
+    near = le(scaled, threshold)
+    soft = _log1p_exp(where(near, scaled, 0.0))  # what is not chosen must not overflow either: 0 * inf in the gradient
+    return where(near, soft if beta == 1 else div(soft, beta), x)
 
 
 def log_sigmoid(x: Node) -> Node:

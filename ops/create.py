@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, only_bytes, register
 from tinygrad_lite.ir.record import record

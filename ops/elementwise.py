@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
 from tinygrad_lite.ir.record import record

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, register
 from tinygrad_lite.ir.record import record

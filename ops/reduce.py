@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, one_flop_an_input_element, register
 from tinygrad_lite.ir.record import record

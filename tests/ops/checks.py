@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from tinygrad_lite.autodiff import gradients
 from tinygrad_lite.ir.node import GradMeta, Node
 from tinygrad_lite.ir.record import leaf
 from tinygrad_lite.ops import elementwise, reduce
-
-from tinygrad_lite.autodiff import gradients
 
 Array = np.ndarray[Any, Any]
 STEP = 1e-3

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+
+from tests.ops.operands import Array, Sample, fixed
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import bool_, float32, float64, int32, int64
 from tinygrad_lite.ops import create, leaf, random
-
-from tests.ops.operands import Array, Sample, fixed
 
 CREATE = {
     "full": [

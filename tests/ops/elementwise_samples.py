@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import DTYPES, bool_, float32, int32, uint8
 from tinygrad_lite.ops import elementwise
-
-from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
 
 
 def unary(

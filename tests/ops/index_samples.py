@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ops import contract, indexing
 
 from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ops import contract, indexing
 
 
 def product(spec: str, *shapes: Sequence[int], name: str) -> Sample:

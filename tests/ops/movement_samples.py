@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ops import movement
 
 from tests.ops.operands import Array, Sample, bools, both, integers, reals
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ops import movement
 
 
 def rearranged(index: Callable[[Array], Array], build: Callable[..., Node], *shape: int, name: str) -> Sample:

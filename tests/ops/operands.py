@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.node import Node
 
 Array = np.ndarray[Any, Any]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ops import reduce
 
 from tests.ops.operands import Array, Sample, bools, fixed, integers, reals
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ops import reduce
 
 
 def folded(fold: Callable[[list[Any]], Any]) -> Callable[[Array, Sequence[int]], Array]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from tests.ops.checks import Projected
+from tests.ops.samples import SAMPLES, WITHOUT_SAMPLES, Sample
 from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.op import Kind, all_ops, op_named
 from tinygrad_lite.ir.record import leaf, mode
 from tinygrad_lite.ir.types import dtype_of
 from tinygrad_lite.ops.leaf import input
-
-from tests.ops.checks import Projected
-from tests.ops.samples import SAMPLES, WITHOUT_SAMPLES, Sample
 
 CASES = [pytest.param(n, s, id=f"{n}-{s.id.replace(' ', '_')}") for n, samples in SAMPLES.items() for s in samples]
 GRADIENTS = [case for case in CASES if case.values[1].wrt]
