@@ -46,7 +46,7 @@ class Node:
     the value: a node recorded before it must not read the value again.
     """
 
-    __slots__ = ("__weakref__", "attrs", "grad", "inputs", "location", "op", "serial", "type", "value", "written")
+    __slots__ = ("__weakref__", "attrs", "grad", "inputs", "location", "op", "order", "serial", "type", "value", "written")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class Node:
         self.value = value
         self.grad = grad
         self.serial = next_serial()
+        self.order = self.serial  # program order: kept by the nodes that passes put in this one's stead; a hint to the scheduler
         self.written = 0
 
     @property
@@ -80,7 +81,9 @@ class Node:
         """The same operation on other inputs (of the same types), keeping its location."""
         if inputs == self.inputs:
             return self
-        return Node(self.op, inputs, self.attrs, self.type, self.location)
+        node = Node(self.op, inputs, self.attrs, self.type, self.location)
+        node.order = self.order
+        return node
 
     def __repr__(self) -> str:
         attrs = ", ".join(f"{k}={v}" for k, v in self.attrs.items())

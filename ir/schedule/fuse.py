@@ -1,0 +1,298 @@
+"""Fusion: which nodes share a kernel.
+
+A `loops` group has one iteration domain: a shape, and the axes its reductions sum over. A node of the group is *full*
+(its shape is the domain) or *kept* (the domain with the reduced axes set to 1: what a reduction leaves, and arithmetic on
+it). Groups grow greedily in program order; a node joins a group where both work on one domain and no path leaves the
+group and returns, so every grouping is legal by construction. Values used outside their group are stored.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, root_of
+
+MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
+_ALONE = frozenset({"scatter_add", "put_along_add"})
+
+
+@dataclass
+class Group:
+    """Nodes computed by one kernel. `stored` are those that others read."""
+
+    kind: str  # loops, matmul, scatter
+    index: int
+    shape: tuple[int, ...]
+    axes: frozenset[int] = frozenset()
+    nodes: list[Node] = field(default_factory=list)
+    stored: list[Node] = field(default_factory=list)
+    before: set[int] = field(default_factory=set)  # indices of groups that must have run
+
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        return tuple(1 if a in self.axes else n for a, n in enumerate(self.shape))
+
+    @property
+    def order(self) -> int:
+        return max(n.order for n in self.nodes)
+
+    @property
+    def is_column(self) -> bool:
+        """Reduced over outer axes only: the innermost axis is kept, and nothing may follow the reductions."""
+        wide = [a for a, n in enumerate(self.shape) if n != 1]
+        return bool(self.axes) and bool(wide) and wide[-1] not in self.axes and not any(_is_arg(n) for n in self.nodes)
+
+
+def _is_arg(node: Node) -> bool:
+    return node.op.name in ("argmax", "argmin")
+
+
+def writers(node: Node) -> Iterator[Node]:
+    """The computed nodes whose kernels fill `node`'s storage as seen through views and assembly, in order."""
+    stack = [node]
+    while stack:
+        at = root_of(stack.pop())
+        if is_assembled(at):
+            stack.extend(reversed(at.inputs))
+        elif is_computed(at):
+            yield at
+
+
+def fuse(graph: Graph, overwrites: dict[int, list[Node]] | None = None) -> list[Group]:
+    """Group the computed nodes of `graph`, in an order that respects every dependency.
+
+    `overwrites[id(n)]` are nodes that read memory which `n` overwrites: they come before it, or run in one loop with it
+    where they read the very element that it writes.
+    """
+    fusion = _Fusion(graph, overwrites or {})
+    for node in _program_order([n for n in graph.nodes if is_computed(n) and not is_assembled(n)], fusion.depends):
+        fusion.add(node)
+    return fusion.finish()
+
+
+def _program_order(units: list[Node], depends: dict[int, list[Node]]) -> Iterator[Node]:
+    """Topological, otherwise as the program was written."""
+    waiting = {id(u): len(depends[id(u)]) for u in units}
+    users: dict[int, list[Node]] = {id(u): [] for u in units}
+    for unit in units:
+        for d in depends[id(unit)]:
+            users[id(d)].append(unit)
+    ready = [(u.order, u.serial, u) for u in units if not waiting[id(u)]]
+    heapq.heapify(ready)
+    while ready:
+        unit = heapq.heappop(ready)[2]
+        yield unit
+        for user in users[id(unit)]:
+            waiting[id(user)] -= 1
+            if not waiting[id(user)]:
+                heapq.heappush(ready, (user.order, user.serial, user))
+
+
+class _Fusion:
+    """The growing partition. `above[g]` is a bit set of the groups that g depends on, directly or not."""
+
+    def __init__(self, graph: Graph, overwrites: dict[int, list[Node]]) -> None:
+        self.graph = graph
+        self.overwrites = overwrites
+        self.groups: list[Group] = []
+        self.above: list[int] = []
+        self.of: dict[int, Group] = {}
+        self.readers: dict[int, list[Group]] = {}  # root id → groups that read it: candidates for sharing a load
+        self.depends = {id(n): _depends(n) for n in graph.nodes if is_computed(n) and not is_assembled(n)}
+        _order_pieces(graph, self.depends)
+        self.from_memory = {i: _from_memory(n, self.depends[i]) for n in graph.nodes if (i := id(n)) in self.depends}
+        for value, readers in overwrites.items():
+            known = {id(d) for d in self.depends[value]}
+            self.depends[value] += [r for r in {id(r): r for r in readers}.values() if id(r) not in known]
+
+    def add(self, node: Node) -> None:
+        needed = {self.of[id(d)].index for d in self.depends[id(node)]}
+        group = self._home(node, needed) if _kind(node) == "loops" and "alone" not in node.op.traits else None
+        if group is None:
+            group = Group(_kind(node), len(self.groups), _domain(node), _axes(node))
+            self.groups.append(group)
+            self.above.append(0)
+        self._join(node, group, needed)
+
+    def _home(self, node: Node, needed: set[int]) -> Group | None:
+        """The group that `node` may join: a producer's first, else one that reads what it reads."""
+        near = {g.index for operand, _ in fusible_operands(node) if (g := self.of.get(id(operand)))}
+        shared = {g.index for o in node.inputs for g in self.readers.get(id(root_of(o)), ()) if o.type.size > 1}
+        for candidates in (near, shared - near):
+            for index in sorted(candidates, reverse=True):
+                if self._legal(node, self.groups[index], needed):
+                    return self.groups[index]
+        return None
+
+    def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
+        if group.kind != "loops" or "alone" in group.nodes[0].op.traits or len(group.nodes) >= MAX_NODES or not _fits(node, group):
+            return False
+        if not self._may_overwrite(node, group):
+            return False
+        if any(self.above[i] >> group.index & 1 for i in needed if i != group.index):
+            return False
+        return all(self.of[i] is not group for i in self.from_memory[id(node)])
+
+    def _may_overwrite(self, node: Node, group: Group) -> bool:
+        """Memory is overwritten within a group only in a single pass, each element after its own readers."""
+        inside = [r for r in self.overwrites.get(id(node), ()) if self.of.get(id(r)) is group]
+        if inside:
+            return not group.axes and all(_reads_same_element(r) for r in inside)
+        return not (_axes(node) and any(self.overwrites.get(id(n)) for n in group.nodes))
+
+    def _join(self, node: Node, group: Group, needed: set[int]) -> None:
+        group.nodes.append(node)
+        if _axes(node):
+            group.axes, group.shape = _axes(node), _domain(node)
+        self.of[id(node)] = group
+        for operand in node.inputs:
+            self.readers.setdefault(id(root_of(operand)), []).append(group)
+        group.before |= needed - {group.index}
+        above = known = self.above[group.index]
+        for i in needed - {group.index}:
+            above |= self.above[i] | 1 << i
+        self.above[group.index] = above
+        if above == known or len(group.nodes) == 1:
+            return
+        for i, others in enumerate(self.above):  # whoever waits for the group now waits for what it waits for
+            if others >> group.index & 1:
+                self.above[i] = others | above
+
+    def finish(self) -> list[Group]:
+        self._mark_stored()
+        return _by_dependency(self.groups)
+
+    def _mark_stored(self) -> None:
+        stored = {id(w) for r in self.graph.results for w in writers(r)}
+        for node in self.graph.nodes:
+            if not is_computed(node):
+                continue
+            if is_assembled(node):
+                stored.update(id(w) for i in node.inputs for w in writers(i))
+                continue
+            stored.update(self.from_memory[id(node)])
+            stored.update(id(o) for o, _ in fusible_operands(node) if self.of[id(o)] is not self.of[id(node)])
+        for group in self.groups:
+            group.stored = [n for n in group.nodes if id(n) in stored]
+
+
+def _depends(node: Node) -> list[Node]:
+    """Distinct computed nodes that must be complete before `node`."""
+    return list({id(w): w for i in node.inputs for w in writers(i)}.values())
+
+
+def _from_memory(node: Node, depends: list[Node]) -> set[int]:
+    """Ids of the nodes that must lie complete in memory: all that no register can hand over."""
+    direct = {id(o) for o, _ in fusible_operands(node)}
+    through_views = {id(w) for i in node.inputs if not _is_handed(i, direct) for w in writers(i)}
+    return through_views | {id(d) for d in depends if id(d) not in direct}
+
+
+def _is_handed(operand: Node, direct: set[int]) -> bool:
+    return id(operand) in direct or (operand.op.name == "expand" and id(operand.inputs[0]) in direct)
+
+
+def _reads_same_element(reader: Node) -> bool:
+    """A pointwise reader that looks at whole states directly, not through views."""
+    return reader.op.kind is Kind.ELEMENTWISE and all(root_of(i) is i or i.op.name == "expand" for i in reader.inputs)
+
+
+def _order_pieces(graph: Graph, depends: dict[int, list[Node]]) -> None:
+    """An overwritten slice is written after what it overwrites."""
+    for node in graph.nodes:
+        if node.op.name == "slice_update":
+            first, then = (list(writers(i)) for i in node.inputs)
+            for unit in then:
+                known = {id(d) for d in depends[id(unit)]}
+                depends[id(unit)] += [w for w in first if id(w) not in known and w is not unit]
+
+
+def _kind(node: Node) -> str:
+    if node.op.kind is Kind.MATMUL:
+        return "matmul"
+    return "scatter" if node.op.name in _ALONE else "loops"
+
+
+def _domain(node: Node) -> tuple[int, ...]:
+    if node.op.name in _ALONE:
+        return node.inputs[2].shape  # of the source
+    return node.inputs[0].shape if node.op.kind is Kind.REDUCE else node.shape
+
+
+def _axes(node: Node) -> frozenset[int]:
+    return frozenset(node.attrs["axes"]) if node.op.kind is Kind.REDUCE else frozenset()
+
+
+def fusible_operands(node: Node) -> Iterator[tuple[Node, bool]]:
+    """Computed operands that a kernel can hand over in a register: (operand, through an expand)."""
+    for position, operand in enumerate(node.inputs):
+        if node.op.kind is Kind.GATHER and (position == 0 or node.op.name == "gather"):
+            continue  # tables, and indices of another shape, are read from memory
+        if is_computed(operand) and not is_assembled(operand):
+            yield operand, False
+        elif operand.op.name == "expand" and is_computed(operand.inputs[0]) and not is_assembled(operand.inputs[0]):
+            yield operand.inputs[0], True
+
+
+def _fits(node: Node, group: Group) -> bool:
+    """Can `node` run in the group's loops?"""
+    mine, axes = _domain(node), _axes(node)
+    members = {id(n) for n in group.nodes}
+    if axes:
+        if mine != group.shape or (group.axes and group.axes != axes):
+            return False
+        if not group.axes and any(n.shape != mine for n in group.nodes):
+            return False
+        return _hands_over(node, group, axes, members) and not (_is_arg(node) and group.is_column)
+    if mine == group.shape:
+        return _hands_over(node, group, group.axes, members)
+    if group.axes and mine == group.kept_shape and not _would_be_column(group, group.axes):
+        return _hands_over(node, group, group.axes, members)
+    return False
+
+
+def _hands_over(node: Node, group: Group, axes: frozenset[int], members: set[int]) -> bool:
+    """Every operand from within the group must be full where the node is full, or a kept value, directly or expanded."""
+    full = _domain(node) == group.shape
+    kept = tuple(1 if a in axes else n for a, n in enumerate(group.shape))
+    for operand, through_expand in fusible_operands(node):
+        if id(operand) not in members:
+            continue
+        is_kept = bool(axes) and operand.shape == kept and kept != group.shape
+        if is_kept and _would_be_column(group, axes):
+            return False
+        if through_expand and not (is_kept and full):
+            return False
+        if not through_expand and full != (operand.shape == group.shape):
+            return False
+    return True
+
+
+def _would_be_column(group: Group, axes: frozenset[int]) -> bool:
+    wide = [a for a, n in enumerate(group.shape) if n != 1]
+    return bool(wide) and wide[-1] not in axes and not any(_is_arg(n) for n in group.nodes)
+
+
+def _by_dependency(groups: list[Group]) -> list[Group]:
+    """Run order: topological, otherwise as the program was written."""
+    waiting = {g.index: len(g.before) for g in groups}
+    users: dict[int, list[Group]] = {g.index: [] for g in groups}
+    for g in groups:
+        for i in g.before:
+            users[i].append(g)
+    ready = [(g.order, g.index) for g in groups if not g.before]
+    heapq.heapify(ready)
+    result = []
+    while ready:
+        group = groups[heapq.heappop(ready)[1]]
+        result.append(group)
+        for user in users[group.index]:
+            waiting[user.index] -= 1
+            if not waiting[user.index]:
+                heapq.heappush(ready, (user.order, user.index))
+    return result

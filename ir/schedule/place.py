@@ -1,0 +1,257 @@
+"""Placement: which storage each value lies in, and how. Movement costs nothing where a view of strides can say it.
+
+Two directions. Backward: a value whose only user moves it (permute, reshape, concat) is written where that user's result
+will lie, so attention's heads or the pieces of a concat are never copied. Forward: every movement is a view of its
+operand; where no view exists, `legalise` puts a copy (`contiguous`) in front, and placement succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.op import Kind, Op, op_named, register
+from tinygrad_lite.ir.schedule.views import View
+
+CONTIGUOUS = register(
+    Op(
+        "contiguous",
+        Kind.ELEMENTWISE,
+        lambda x: x,
+        lambda x: x.copy(),
+        lambda g, n, i: g,
+        "{0}",
+        traits=frozenset({"copy"}),
+    )
+)
+
+_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip"})
+_ASSEMBLED = frozenset({"concat", "slice_update"})
+_IN_PLACE = frozenset({"scatter_add", "put_along_add"})  # operand 0 becomes the result
+_VIRTUAL = frozenset({"full", "arange", "uniform", "normal"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A view of the storage named after the node that owns it."""
+
+    owner: Node
+    view: View
+
+
+@dataclass
+class Placement:
+    """id(node) → Place. `copies` are operands that cannot be placed without a copy: (user, operand position)."""
+
+    places: dict[int, Place] = field(default_factory=dict)
+    copies: list[tuple[Node, int]] = field(default_factory=list)
+
+    def __getitem__(self, node: Node) -> Place:
+        return self.places[id(node)]
+
+
+def is_view(node: Node) -> bool:
+    return node.op.name in _VIEWS
+
+
+def is_virtual(node: Node) -> bool:
+    """Values that are computed from an element's number: never stored, read through views like storage."""
+    return node.op.name in _VIRTUAL or (node.op.name == "constant" and node.type.size == 1)
+
+
+def is_computed(node: Node) -> bool:
+    """Nodes whose value a kernel writes."""
+    return not (is_view(node) or is_virtual(node) or node.op.kind is Kind.LEAF)
+
+
+def is_assembled(node: Node) -> bool:
+    """Nodes that have no kernel: their operands are written into parts of their storage."""
+    return node.op.name in _ASSEMBLED
+
+
+def root_of(node: Node) -> Node:
+    """The value that a chain of views looks at."""
+    while is_view(node):
+        node = node.inputs[0]
+    return node
+
+
+def pieces(node: Node, view: View) -> list[View]:
+    """The parts of an assembled node's view that its operands fill, in order."""
+    if node.op.name == "slice_update":
+        attrs = node.attrs
+        return [view, view.slice(attrs["starts"], attrs["stops"], attrs["steps"])]
+    axis = node.attrs["axis"]
+    edges = [0, *accumulate(i.shape[axis] for i in node.inputs)]
+    parts = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        starts = tuple(low if a == axis else 0 for a in range(len(view.shape)))
+        stops = tuple(high if a == axis else n for a, n in enumerate(view.shape))
+        parts.append(view.slice(starts, stops, (1,) * len(view.shape)))
+    return parts
+
+
+def place(graph: Graph) -> Placement:
+    """Lay out every value of `graph`; see Placement."""
+    placement = Placement()
+    _place_backward(graph, placement)
+    _place_forward(graph, placement)
+    return placement
+
+
+def _place_backward(graph: Graph, placement: Placement) -> None:
+    kept = {id(r) for r in graph.results}
+    wanted: dict[int, Place] = {}
+    for node in reversed(graph.nodes):
+        if node.op.kind is Kind.LEAF or is_virtual(node):
+            continue
+        target = wanted.get(id(node)) or Place(node, View.of(node.shape))
+        if is_view(node):
+            operand = node.inputs[0]
+            if _movable(operand, graph, kept) and (below := target.view.undo(node)) is not None:
+                wanted[id(operand)] = Place(target.owner, below)
+            continue
+        placement.places[id(node)] = target
+        if is_assembled(node) or node.op.name in _IN_PLACE:
+            parts = pieces(node, target.view) if is_assembled(node) else [target.view]
+            for i, part in enumerate(parts):
+                operand = node.inputs[i]
+                if _movable(operand, graph, kept) and not is_virtual(root_of(operand)):
+                    wanted[id(operand)] = Place(target.owner, part)
+
+
+def _movable(operand: Node, graph: Graph, kept: set[int]) -> bool:
+    """May the operand be written where its user wants it? Only if nobody else looks at it."""
+    return len(graph.users[id(operand)]) == 1 and id(operand) not in kept and operand.op.kind is not Kind.LEAF
+
+
+def _place_forward(graph: Graph, placement: Placement) -> None:
+    places = placement.places
+    for node in graph.nodes:
+        if is_view(node):
+            base = places[id(node.inputs[0])]
+            view = base.view.apply(node)
+            if view is None:
+                placement.copies.append((node, 0))
+                view = View.of(node.shape)
+            places[id(node)] = Place(base.owner, view)
+        elif id(node) not in places:
+            places[id(node)] = Place(node, View.of(node.shape))
+        if is_assembled(node) or node.op.name in _IN_PLACE:
+            _check_pieces(node, placement)
+        elif node.op.kind is Kind.MATMUL or node.op.name in ("gather", "take_along"):
+            _check_stored(node, placement)
+
+
+def _check_pieces(node: Node, placement: Placement) -> None:
+    view = placement[node].view
+    parts = pieces(node, view) if is_assembled(node) else [view]
+    owner = placement[node].owner
+    for i, part in enumerate(parts):
+        at = placement[node.inputs[i]]
+        if at.owner is not owner or at.view != part:
+            placement.copies.append((node, i))
+
+
+def _check_stored(node: Node, placement: Placement) -> None:
+    """Products and tables read memory: virtual operands are written out; products need one unit stride."""
+    for i, operand in enumerate(node.inputs):
+        if i == 1 and node.op.kind is not Kind.MATMUL:
+            continue
+        place = placement[operand]
+        if is_virtual(place.owner) or (node.op.kind is Kind.MATMUL and not _fits_blas(place.view)):
+            placement.copies.append((node, i))
+
+
+def _fits_blas(view: View) -> bool:
+    (m, n), (sm, sn) = view.shape[-2:], view.strides[-2:]
+    if sm < 0 or sn < 0:
+        return False
+    by_rows = (sn == 1 or n == 1) and (sm >= n or m == 1)
+    by_columns = (sm == 1 or m == 1) and (sn >= m or n == 1)
+    return by_rows or by_columns
+
+
+def legalise(graph: Graph) -> tuple[Graph, Placement]:
+    """Put copies where placement needs them, and say pads as concats; then place."""
+    graph = _without_idle_reductions(_without_pads(graph))
+    while True:
+        placement = place(graph)
+        if not placement.copies:
+            return graph, placement
+        wanted = {(id(node), i) for node, i in placement.copies}
+        graph = _with_copies(graph, wanted)
+
+
+def _with_copies(graph: Graph, wanted: set[tuple[int, int]]) -> Graph:
+    copied: dict[tuple[int, bool], Node] = {}
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        fresh = []
+        for i, operand in enumerate(inputs):
+            if (id(node), i) not in wanted:
+                fresh.append(operand)
+            elif is_assembled(node) or node.op.name in _IN_PLACE:  # a piece is nobody else's
+                fresh.append(_contiguous(operand, node))
+            else:
+                fresh.append(copied.setdefault((id(operand), False), _contiguous(operand, node)))
+        return node.with_inputs(tuple(fresh))
+
+    return graph.rebuild(visit)
+
+
+def _contiguous(operand: Node, user: Node) -> Node:
+    node = Node(CONTIGUOUS, (operand,), {}, operand.type, user.location)
+    node.order = user.order
+    return node
+
+
+def _without_pads(graph: Graph) -> Graph:
+    """pad(x) = concat(zeros, x, zeros), an axis at a time."""
+    if not any(n.op.name == "pad" for n in graph.nodes):
+        return graph
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op.name != "pad":
+            return node.with_inputs(inputs)
+        value = inputs[0]
+        for axis, (low, high) in enumerate(zip(node.attrs["low"], node.attrs["high"], strict=True)):
+            parts = [_zeros(value, axis, low), value, _zeros(value, axis, high)]
+            value = _concat([p for p in parts if p.shape[axis] or p is value], axis, node)
+        return value
+
+    return graph.rebuild(visit)
+
+
+def _without_idle_reductions(graph: Graph) -> Graph:
+    """A reduction over axes of size 1 only is its operand (for argmax and argmin: 0)."""
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op.kind is not Kind.REDUCE or any(inputs[0].shape[a] != 1 for a in node.attrs["axes"]):
+            return node.with_inputs(inputs)
+        if node.op.name in ("argmax", "argmin"):
+            return _build(op_named("full"), (), {"value": 0, "shape": node.shape, "dtype": node.dtype}, node)
+        return _contiguous(inputs[0], node)
+
+    return graph.rebuild(visit)
+
+
+def _build(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], like: Node) -> Node:
+    node = Node(op, inputs, attrs, op.infer(*[i.type for i in inputs], **attrs), like.location)
+    node.order = like.order
+    return node
+
+
+def _zeros(value: Node, axis: int, amount: int) -> Node:
+    shape = tuple(amount if a == axis else n for a, n in enumerate(value.shape))
+    zero: Any = 0.0 if value.dtype.kind == "f" else 0
+    return _build(op_named("full"), (), {"value": zero, "shape": shape, "dtype": value.dtype}, value)
+
+
+def _concat(parts: list[Node], axis: int, like: Node) -> Node:
+    if len(parts) == 1:
+        return parts[0]
+    return _build(op_named("concat"), tuple(parts), {"axis": axis}, like)

@@ -1,0 +1,125 @@
+"""Schedule: the optimised graph as groups in run order, with every result where it has to end up.
+
+A state update is written into the state's own memory where nobody needs the old value later; otherwise it is computed
+elsewhere and copied at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+from tinygrad_lite.ir.graph import Graph, topological
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.op import Kind, Op, register
+from tinygrad_lite.ir.schedule.fuse import Group, fuse
+from tinygrad_lite.ir.schedule.place import Placement, is_assembled, is_computed, legalise, root_of
+
+COPY_OUT = register(
+    Op("copy_out", Kind.ELEMENTWISE, lambda x: x, lambda x: x.copy(), None, "{0}", traits=frozenset({"alone", "copy"}))
+)
+
+
+@dataclass
+class Schedule:
+    """`home` maps id(owner) → the state whose memory the owner's storage is."""
+
+    graph: Graph
+    placement: Placement
+    groups: list[Group]
+    home: dict[int, Node] = field(default_factory=dict)
+
+
+def schedule(graph: Graph) -> Schedule:
+    """Lay out, group and order `graph`."""
+    graph = _with_whole_results(graph)
+    while True:
+        legal, placement = legalise(graph)
+        stray = _stray_results(legal, placement)
+        if not stray:
+            break
+        graph = _copied_out(graph, stray)
+    home, overwrites, late = _updates_in_place(legal, placement)
+    if late:
+        return schedule(_copied_out(graph, late))
+    groups = fuse(legal, overwrites)
+    return Schedule(legal, placement, groups, home)
+
+
+def _with_whole_results(graph: Graph) -> Graph:
+    """Results that no kernel writes (arguments, states, constants, views) are copied out, as are values returned twice."""
+    wanted, seen = set(), set()
+    for i, result in enumerate(graph.results):
+        if not is_computed(result) or id(result) in seen:
+            wanted.add(i)
+        seen.add(id(result))
+    return _copied_out(graph, wanted)
+
+
+def _stray_results(graph: Graph, placement: Placement) -> set[int]:
+    """Indices of results that do not fill a storage of their own."""
+    return {
+        i
+        for i, r in enumerate(graph.results)
+        if placement[r].owner is not r or placement[r].view.offset or not placement[r].view.is_contiguous
+    }
+
+
+def _copied_out(graph: Graph, wanted: set[int]) -> Graph:
+    if not wanted:
+        return graph
+    results = [_copy(r) if i in wanted else r for i, r in enumerate(graph.results)]
+    count = len(graph.outputs)
+    return graph.with_results(results[:count], results[count:])
+
+
+def _copy(node: Node) -> Node:
+    copy = Node(COPY_OUT, (node,), {}, node.type, node.location)
+    copy.order = sys.maxsize
+    return copy
+
+
+def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Node], dict[int, list[Node]], set[int]]:
+    """Where updates live; id(value) → the readers of the old state, to run before it; indices of results that come too
+    early to overwrite the state, because something computed from them still reads it."""
+    readers: dict[int, list[Node]] = {id(s): [] for s in graph.states}
+    for node in graph.nodes:
+        if not is_computed(node) or is_assembled(node):
+            continue
+        for operand in node.inputs:
+            root = root_of(operand)
+            if id(root) in readers:
+                readers[id(root)].append(node)
+    home, overwrites, late = {}, {}, set()
+    outputs = {id(o) for o in graph.outputs}
+    for i, (state, value) in enumerate(graph.updates, len(graph.outputs)):
+        before = [r for r in readers[id(state)] if r is not value]
+        above = {id(n) for n in topological([value])}
+        tail = [r for r in before if id(r) not in above]
+        follows = value.op is not COPY_OUT and (id(value) in outputs or _reaches(graph, value, tail))
+        if follows or (value.op is not COPY_OUT and not is_loop(value)):
+            late.add(i)
+            continue
+        home[id(value)], overwrites[id(value)] = state, before
+    return home, overwrites, late
+
+
+def is_loop(node: Node) -> bool:
+    """Written element by element, so it may overwrite what it reads at the same element."""
+    return node.op.kind is Kind.ELEMENTWISE
+
+
+def _reaches(graph: Graph, value: Node, targets: list[Node]) -> bool:
+    """Is one of `targets` computed from `value`?"""
+    wanted = {id(t) for t in targets}
+    if not wanted:
+        return False
+    seen, stack = {id(value)}, [value]
+    while stack:
+        for user in graph.users[id(stack.pop())]:
+            if id(user) in wanted:
+                return True
+            if id(user) not in seen:
+                seen.add(id(user))
+                stack.append(user)
+    return False

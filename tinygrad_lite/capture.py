@@ -1,0 +1,548 @@
+"""tl.compile: run a function once in trace mode, keep the Graph as a native Program, replay it while its guards hold."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+
+from tinygrad_lite.errors import CaptureError
+from tinygrad_lite.guards import Is, Variables, key_of, with_tensors
+from tinygrad_lite.ir.graph import Graph, Update
+from tinygrad_lite.ir.node import GradMeta, Node, next_serial
+from tinygrad_lite.ir.op import Kind, Op, register
+from tinygrad_lite.ir.passes import pipeline
+from tinygrad_lite.ir.record import here, leaf, mode
+from tinygrad_lite.ir.types import float32
+from tinygrad_lite.ops import leaf as leaves
+from tinygrad_lite.program import Program
+from tinygrad_lite.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def _refuse(g: Node, node: Node, i: int) -> Node:
+    raise RuntimeError(
+        "backward() was called on the result of a compiled function. Call it inside the function, so that it is captured "
+        "with the rest, or detach() the result"
+    )
+
+
+BOUNDARY = register(Op("compiled_output", Kind.OPAQUE, lambda x: x, lambda x: x, _refuse))
+
+
+# ---- the trace ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Scalar:
+    """A number read again before each run, such as a learning rate."""
+
+    label: str
+    read: Callable[[], float]
+    node: Node
+
+
+class Trace:
+    """What recording consults during a capture: which handles were read, changed, asked for their gradients."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.args = tensors
+        self.inputs = [_input(i, t) for i, t in enumerate(tensors)]
+        self.lifted: dict[int, Node] = {id(t): n for t, n in zip(tensors, self.inputs, strict=True)}
+        self.states: list[tuple[Tensor, Node]] = []
+        self.touched: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
+        self.grads_written: set[int] = set()
+        self.grads_read: dict[int, tuple[Tensor, bool]] = {}
+        self.scalars: dict[str, _Scalar] = {}
+        self.statics: dict[str, tuple[Callable[[], Hashable], Hashable]] = {}
+        self.modules: dict[int, Any] = {}
+        self.names: dict[int, str] = {}
+        self.taken: dict[str, int] = {}
+
+    def lift(self, tensor: Tensor) -> Node:
+        """The symbolic node that stands for a handle from outside."""
+        node = self.lifted.get(id(tensor))
+        if node is None:
+            meta = tensor._node.grad
+            if meta is not None and not meta.leaf:
+                raise CaptureError(
+                    f"a tensor computed outside the compiled function carries history into it, at {_line()}: "
+                    "detach() it, or compute it inside"
+                )
+            node = leaves.state(self._unique(self.names.get(id(tensor), "")), tensor._node.dtype, tensor._node.shape)
+            node.grad = meta
+            self.lifted[id(tensor)] = node
+            self.states.append((tensor, node))
+        return node
+
+    def touch(self, tensor: Tensor) -> None:
+        """Remember a handle as it was before its first change."""
+        if id(tensor) not in self.touched:
+            self.touched[id(tensor)] = (tensor, tensor._state())
+
+    def wrote_grad(self, tensor: Tensor) -> None:
+        """`.grad` is set: from here on its value is the capture's own."""
+        self.touch(tensor)
+        self.grads_written.add(id(tensor))
+
+    def read_grad(self, tensor: Tensor) -> None:
+        """`.grad` is looked at: a capture holds only while it is as present, or as absent, as it was."""
+        if id(tensor) not in self.grads_written and id(tensor) not in self.grads_read:
+            self.grads_read[id(tensor)] = (tensor, tensor._grad is None)
+
+    def runtime_scalar(self, label: str, read: Callable[[], float]) -> Tensor:
+        """A 0-d float32 tensor whose value is read anew before each run."""
+        if label not in self.scalars:
+            self.scalars[label] = _Scalar(label, read, leaves.input(self._unique(label), float32, ()))
+        return Tensor._from_node(self.scalars[label].node)
+
+    def static_value(self, label: str, read: Callable[[], Hashable]) -> Any:
+        """A value that shapes the graph; another value means another capture."""
+        if label not in self.statics:
+            self.statics[label] = (read, read())
+        return self.statics[label][1]
+
+    def saw_module(self, module: Any) -> None:
+        """A module was called: its attributes become part of what the capture depends on."""
+        if id(module) in self.modules:
+            return
+        self.modules[id(module)] = module
+        for name, tensor in (*module.named_parameters(module._name), *module.named_buffers(module._name)):
+            self.names.setdefault(id(tensor), name)
+
+    def name(self, tensor: Tensor, of: Tensor, suffix: str) -> None:
+        """Call `tensor` after another one, such as an optimiser's moments after the parameter."""
+        self.names.setdefault(id(tensor), f"{self.names.get(id(of), 'state')}.{suffix}")
+
+    def _unique(self, name: str) -> str:
+        name = name or "state"
+        count = self.taken.get(name, 0)
+        self.taken[name] = count + 1
+        return f"{name}.{count}" if count else name
+
+    def restore(self) -> None:
+        """Put every changed handle back as it was."""
+        for tensor, state in self.touched.values():
+            tensor._restore(state)
+
+
+def _input(index: int, tensor: Tensor) -> Node:
+    node = leaves.input(f"arg{index}", tensor._node.dtype, tensor._node.shape)
+    node.grad = tensor._node.grad
+    return node
+
+
+def _line() -> str:
+    at = here()
+    return f"{at.file}:{at.line}"
+
+
+# ---- what a capture leaves ------------------------------------------------------------------------------
+
+
+@dataclass
+class _Grad:
+    """`.grad` of a handle after a run: an output of the program, or None."""
+
+    tensor: Tensor | None  # None: argument number `arg`
+    arg: int
+    output: int  # -1: None
+    handle: Tensor | None = None
+    memory: Any = None
+
+
+@dataclass
+class Capture:
+    """A captured call: the graph as traced, the program, and how to bind one to Python's objects."""
+
+    graph: Graph
+    result: Any
+    result_tensors: int
+    requires_grad: tuple[bool, ...]
+    states: list[tuple[Tensor, bool]]  # handle, is it updated
+    metas: list[GradMeta | None]
+    args_updated: list[tuple[int, int]]  # argument number, output number
+    grads: list[_Grad]
+    scalars: list[_Scalar]
+    modules: list[tuple[Any, Any]]
+    statics: dict[str, tuple[Callable[[], Hashable], Hashable]]
+    grads_read: list[tuple[Tensor, bool]]
+    variables: Variables
+    seconds: float
+    program: Program = field(init=False)
+    optimised: Graph = field(init=False)
+    log: pipeline.PassLog = field(default_factory=pipeline.PassLog)
+    changes: int = -1
+    nodes: list[Node] = field(default_factory=list)
+    state_ids: frozenset[int] = frozenset()
+
+    def lower(self, workers: int | None = None) -> None:
+        """Optimise, schedule and compile."""
+        self.optimised = pipeline.run(self.graph, observers=[self.log])
+        self.program = Program(self.optimised, workers)
+        self.nodes = [None] * len(self.states)  # type: ignore[list-item]
+        self.state_ids = frozenset(id(t) for t, _ in self.states)
+        self.written = [t for t, updated in self.states if updated]
+
+    # ---- guards ----
+
+    def broken(self, tensors: list[Tensor]) -> str | None:
+        """Why this capture does not hold for a call now; None if it does."""
+        reason = self.variables.changed() or self._module_changed()
+        if reason:
+            return reason
+        for label, (read, known) in self.statics.items():
+            if read() != known:
+                return f"{label} was {known!r}, is {read()!r}"
+        for tensor, absent in self.grads_read:
+            if (tensor._grad is None) != absent:
+                return "a .grad that was None is set" if absent else "a .grad that was set is None"
+        for (tensor, _), meta, node in zip(self.states, self.metas, self.graph.states, strict=True):
+            now = tensor._node
+            if now.grad is not meta and (now.grad is None) != (meta is None):
+                return f"requires_grad of {node.attrs['name']} changed"
+            if now.type != node.type:
+                return f"{node.attrs['name']} was {node.type}, is {now.type}"
+        if any(id(t) in self.state_ids for t in tensors):
+            return "an argument is also read from outside"
+        return None
+
+    def _module_changed(self) -> str | None:
+        from tinygrad_lite.nn.module import module_versions
+
+        if self.changes == module_versions.changes:
+            return None
+        for module, key in self.modules:
+            if module.guard_key() != key:
+                was, now = dict(key), dict(module.guard_key())
+                names = [k for k in {**was, **now} if was.get(k, Is) != now.get(k, Is)]
+                return f"{type(module).__name__} {module._name}: {', '.join(names)} changed"
+        self.changes = module_versions.changes
+        return None
+
+    # ---- running ----
+
+    def run(self, tensors: list[Tensor]) -> Any:
+        program = self.program
+        count = len(tensors)
+        for buffer, tensor in zip(program.inputs, tensors, strict=False):
+            np.copyto(buffer, tensor._read().value)
+        for buffer, scalar in zip(program.inputs[count:], self.scalars, strict=True):
+            buffer[...] = scalar.read()
+        self._bind_states()
+        self._free_gradients()
+        program.execute()
+        serial = next_serial()
+        for tensor in self.written:
+            tensor._node.written = serial
+        self._set_gradients(tensors)
+        for number, output in self.args_updated:
+            tensors[number]._rebind(leaf(program.outputs[output].copy()), keep_history=True)
+        return self._results()
+
+    def _bind_states(self) -> None:
+        nodes = self.nodes
+        for i, (tensor, updated) in enumerate(self.states):
+            node = tensor._node
+            if node is not nodes[i]:
+                array = node.value
+                if not array.flags.c_contiguous or (updated and not array.flags.writeable):
+                    node = tensor._node = leaf(np.array(array, order="C"), node.grad)
+                    array = node.value
+                self.program.bind_state(i, array)
+                nodes[i] = node
+
+    def _free_gradients(self) -> None:
+        """Gradients somebody still holds from an earlier run keep their memory; this run writes elsewhere."""
+        for grad in self.grads:
+            if grad.handle is None:
+                continue
+            owner = grad.tensor
+            held = owner is not None and owner._grad is grad.handle
+            # each count: the references we know of, plus getrefcount's own
+            if (
+                sys.getrefcount(grad.handle) > 2 + held
+                or sys.getrefcount(grad.handle._node) > 2
+                or sys.getrefcount(grad.memory) > 3
+            ):
+                self.program.renew_output(grad.output)
+                grad.handle = grad.memory = None
+
+    def _set_gradients(self, tensors: list[Tensor]) -> None:
+        for grad in self.grads:
+            target = grad.tensor if grad.tensor is not None else tensors[grad.arg]
+            if grad.output < 0:
+                target._grad = None
+                continue
+            if grad.handle is None:
+                array = self.program.outputs[grad.output]
+                grad.handle, grad.memory = Tensor._from_node(leaf(array)), array.base
+            if target._grad is not grad.handle:
+                target._grad = grad.handle
+
+    def _results(self) -> Any:
+        outputs = self.program.outputs
+        fresh = (_result(outputs[i].copy(), g) for i, g in enumerate(self.requires_grad))
+        return with_tensors(self.result, fresh)
+
+
+def _result(array: Array, requires_grad: bool) -> Tensor:
+    node = leaf(array)
+    if requires_grad:
+        node = Node(BOUNDARY, (leaf(array, GradMeta()),), {}, node.type, None, array, GradMeta())
+    return Tensor._from_node(node)
+
+
+def capture(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Capture:
+    """Run `fn` symbolically. Whatever it changed is put back, also where it raises."""
+    start = time.perf_counter()
+    stand_ins = [_stand_in(t) for t in tensors]
+    trace = Trace(stand_ins)
+    variables = Variables(fn)
+    args, kwargs = with_tensors((args, kwargs), iter(stand_ins))
+    try:
+        with mode.set(trace=trace):
+            result = fn(*args, **kwargs)
+            return _collect(fn, trace, result, tensors, variables, start)
+    finally:
+        trace.restore()
+
+
+def _stand_in(tensor: Tensor) -> Tensor:
+    """The handle that fn gets for an argument: a root of its own where the argument is a view."""
+    if tensor._base is None:
+        if tensor._node.grad is not None and not tensor._node.grad.leaf:
+            raise CaptureError("an argument of a compiled function carries history: detach() it first")
+        return tensor
+    node = tensor._read()
+    if node.grad is not None:
+        raise CaptureError("an argument of a compiled function is a view that requires grad: detach() it first")
+    return Tensor._from_node(leaf(node.value))
+
+
+def _collect(
+    fn: Callable[..., Any], trace: Trace, result: Any, tensors: list[Tensor], variables: Variables, start: float
+) -> Capture:
+    """The finished trace as a Graph: results first, then gradients and changed arguments; state updates."""
+    found: list[Tensor] = []
+    key_of(result, found)
+    outputs = [t._read() for t in found]
+    requires_grad = tuple(n.grad is not None and not n.grad.leaf and not n.grad.consumed for n in outputs)
+    grads, args_updated = [], []
+    numbers = {id(t): i for i, t in enumerate(trace.args)}
+    for tensor, state in list(trace.touched.values()):
+        if state[0].value is None:  # made in this capture
+            continue
+        if id(tensor) in trace.grads_written:
+            grads.append(_gradient(tensor, state[4], numbers.get(id(tensor), -1), outputs))
+        if id(tensor) in numbers and tensor._node is not state[0]:
+            _refuse_view_argument(tensor, tensors[numbers[id(tensor)]])
+            args_updated.append((numbers[id(tensor)], len(outputs)))
+            outputs.append(tensor._read())
+    updates = [Update(trace.lift(t), t._node) for t in _rebound(trace, numbers)]
+    inputs = (*trace.inputs, *(s.node for s in trace.scalars.values()))
+    states = tuple(n for _, n in trace.states)
+    graph = Graph(getattr(fn, "__name__", "step"), inputs, states, tuple(outputs), tuple(updates))
+    changed = {id(u.state) for u in updates}
+    return Capture(
+        graph,
+        result,
+        len(found),
+        requires_grad,
+        [(t, id(n) in changed) for t, n in trace.states],
+        [n.grad for _, n in trace.states],
+        args_updated,
+        [g for g in grads if g is not None],
+        list(trace.scalars.values()),
+        [(m, m.guard_key()) for m in trace.modules.values()],
+        trace.statics,
+        list(trace.grads_read.values()),
+        variables,
+        time.perf_counter() - start,
+    )
+
+
+def _rebound(trace: Trace, numbers: dict[int, int]) -> Iterator[Tensor]:
+    """Root handles from outside whose value the function replaced. (Views follow their base.)"""
+    for tensor, (node, base, *_) in list(trace.touched.values()):
+        if base is None and node.value is not None and id(tensor) not in numbers and tensor._node.value is None:
+            if tensor._node is not trace.lifted.get(id(tensor)):
+                yield tensor
+
+
+def _gradient(tensor: Tensor, before: Tensor | None, number: int, outputs: list[Node]) -> _Grad | None:
+    owner = None if number >= 0 else tensor
+    after = tensor._grad
+    if after is None:
+        return _Grad(owner, number, -1)
+    if after is before:  # accumulated in place: an ordinary state update
+        return None
+    outputs.append(after._read())
+    return _Grad(owner, number, len(outputs) - 1)
+
+
+def _refuse_view_argument(stand_in: Tensor, given: Tensor) -> None:
+    if stand_in is not given:
+        raise CaptureError(f"a compiled function writes into an argument that is a view, at {_line()}: pass a clone()")
+
+
+# ---- the public object -----------------------------------------------------------------------------------
+
+
+class CompiledFunction:
+    """A function that runs as native code; made by `compile`.
+
+    Attributes of the wrapped function or module (parameters(), state_dict(), …) are reached through it.
+    """
+
+    def __init__(self, fn: Callable[..., Any], verify: bool = False) -> None:
+        self.fn, self._verify = fn, verify
+        self._captures: dict[Any, list[Capture]] = {}
+        self._last: Capture | None = None
+        self._reasons: list[str] = []
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, fn, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if mode.trace is not None:  # a compiled function inside another becomes part of it
+            return self.fn(*args, **kwargs)
+        tensors: list[Tensor] = []
+        key = (mode.grad_enabled, *[key_of(a, tensors) for a in args])
+        if kwargs:
+            key += (key_of(kwargs, tensors),)
+        with self._lock:
+            found = self._find(key, tensors)
+            if found is None:
+                found = self._capture(key, args, kwargs, tensors)
+            self._last = found
+            if self._verify:
+                return self._verified(found, tensors)
+            return found.run(tensors)
+
+    def _find(self, key: Any, tensors: list[Tensor]) -> Capture | None:
+        reasons = []
+        known = self._captures.get(key, ())
+        for each in known:
+            reason = each.broken(tensors)
+            if reason is None:
+                return each
+            reasons.append(reason)
+        if self._captures:
+            self._reasons.append("; ".join(reasons) or f"new arguments {key[1:]}")
+        return None
+
+    def _capture(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Capture:
+        found = capture(self._target(), args, kwargs, tensors)
+        found.lower()
+        self._captures.setdefault(key, []).append(found)
+        return found
+
+    def _target(self) -> Callable[..., Any]:
+        return self.fn
+
+    def _verified(self, found: Capture, tensors: list[Tensor]) -> Any:
+        from tinygrad_lite.verification import check
+
+        return check(found, tensors)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__dict__["fn"], name)
+
+    # ---- to look at ----
+
+    def _latest(self) -> Capture:
+        if self._last is None:
+            raise RuntimeError("nothing has been captured yet: call the compiled function first")
+        return self._last
+
+    def graph(self, stage: str = "optimised") -> Graph:
+        """The latest capture's graph: `traced`, `optimised` (after the passes) or `scheduled` (with copies placed)."""
+        last = self._latest()
+        stages = {"traced": last.graph, "optimised": last.optimised, "scheduled": last.program.schedule.graph}
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r}; there are {', '.join(stages)}")
+        return stages[stage]
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """Label → source of each distinct kernel of the latest capture."""
+        found: dict[str, str] = {}
+        for call in self._latest().program.calls:
+            if call.source not in found.values():
+                found[f"{call.label}#{len(found)}"] = call.source
+        return found
+
+    def explain(self) -> str:
+        """What was captured, what it cost, and why anything was captured again."""
+        from tinygrad_lite.explain import explain
+
+        return explain(self._latest(), sum(map(len, self._captures.values())), self._reasons)
+
+    def profile(self, runs: int = 10) -> Any:
+        """Time by kernel over the calls since the last profile; see `tinygrad_lite.explain.Profile`."""
+        from tinygrad_lite.explain import Profile
+
+        return Profile(self._latest().program)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes: arena, greatest live, states, outputs."""
+        program = self._latest().program
+        return {
+            "arena": program.plan.size,
+            "live": program.plan.live,
+            "states": sum(s.type.nbytes for s in program.schedule.graph.states),
+            "outputs": sum(o.nbytes for o in program.outputs),
+        }
+
+
+@overload
+def compile(fn: Callable[..., Any], *, verify: bool = False) -> CompiledFunction: ...
+@overload
+def compile(fn: None = None, *, verify: bool = False) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+def compile(fn: Any = None, *, verify: bool = False) -> Any:
+    """Compile `fn`, a function or a Module, into native code; also a decorator.
+
+    All that fn does to tensors is captured at the first call: forward, backward(), gradient clipping, optimiser steps,
+    in-place updates, random numbers. Later calls replay it, and capture anew where shapes, dtypes, static arguments,
+    variables that fn reads, or its modules have changed.
+
+    Args:
+        verify: also run the reference interpreter at each call and raise where the two differ.
+
+    Raises:
+        CaptureError: fn reads a tensor's value (item(), bool(), numpy()), naming the line.
+        TypeError: fn is not callable.
+    """
+    if fn is None:
+        return lambda f: compile(f, verify=verify)
+    if not callable(fn):
+        raise TypeError(f"compile takes a function or a Module, not {type(fn).__name__}")
+    return CompiledFunction(fn, verify)
+
+
+def trace(fn: Callable[..., Any], *args: Any, train: bool = False) -> Graph:
+    """The Graph of one call of a function or Module on example arguments, without running it.
+
+    Args:
+        train: with a Module, trace it in training mode and under autograd; by default in evaluation mode without.
+    """
+    training = getattr(fn, "training", None)
+    if training is not None:
+        fn.train(train)  # type: ignore[attr-defined]
+    tensors: list[Tensor] = []
+    key_of(args, tensors)
+    try:
+        with mode.set(grad_enabled=train):
+            return capture(fn, args, {}, tensors).graph
+    finally:
+        if training is not None:
+            fn.train(training)  # type: ignore[attr-defined]

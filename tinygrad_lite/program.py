@@ -1,0 +1,339 @@
+"""Program: an optimised Graph as native code. It owns every buffer whose address its tape holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinygrad_lite.backends.numba import blas
+from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
+from tinygrad_lite.backends.numba.emit import emit
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.kernels.lower import Address, Lowered, Scratch, Status, Word, lower
+from tinygrad_lite.ir.kernels.scatter import lower_scatter
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.ir.schedule.fuse import Group
+from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
+from tinygrad_lite.ir.schedule.place import Place, Placement
+from tinygrad_lite.ir.schedule.schedule import Schedule, schedule
+from tinygrad_lite.runtime.arena import aligned
+from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
+from tinygrad_lite.runtime.workers import get_num_threads
+
+Array = np.ndarray[Any, Any]
+
+SMALL_STEP = 60_000  # element operations: below it, a second worker costs more than it brings
+SMALL_CALL = 2_000  # below it, a call is not split
+GRAIN = 16  # flat loops are cut at whole cache lines of float32
+
+
+@dataclass
+class Call:
+    """One instruction before it has addresses: a kernel's source, its words, and what it touches."""
+
+    source: str
+    words: tuple[Word, ...]
+    extent: int
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    work: int
+    group: Group
+    label: str
+    checks: tuple[Node, ...] = ()
+    grain: int = 1
+    parts: tuple[tuple[int, int], ...] = ()
+    barrier: bool = False
+    scratch: list[int] = field(default_factory=list)  # offsets in the arena
+
+
+def product(group: Group, placement: Placement) -> Call:
+    """A matrix product through BLAS, or by plain loops for integers."""
+    node = group.nodes[0]
+    places = [placement[n] for n in (*node.inputs, node)]
+    (m, k), n = node.inputs[0].shape[-2:], node.shape[-1]
+    batch, strides = _merged_batch([p.view.strides[:-2] for p in places], node.shape[:-2])
+    addresses: Any = tuple(Address(p.owner, p.view.offset) for p in places)
+    matrix: Any = tuple(p.view.strides[-2:] for p in places)
+    tag = node.dtype.short
+    work = 2 * math.prod(node.shape) * k // 16
+    owners = tuple(p.owner for p in places)
+    found = None
+    if tag in ("f32", "f64"):
+        gemm = blas.blas_address("sgemm" if tag == "f32" else "dgemm")
+        found = blas.gemm_words(gemm, (m, n, k), addresses, matrix, batch, strides)
+    if found is None:
+        words: Any = blas.strided_words((m, n, k), addresses, matrix, batch, strides)
+        sizes, kernel = (m, n), blas.strided_matmul_kernel
+    else:
+        words, sizes, kernel = found[0], (found[0][3], found[0][4]), blas.matmul_kernel
+    split, extent = _split_of(math.prod(batch), *sizes)
+    return Call(kernel(tag, split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+
+
+def _split_of(batch: int, rows: int, columns: int) -> tuple[str, int]:
+    """Whole products where there are many, else the longer side of the result."""
+    if batch >= 8:
+        return "batch", batch
+    return ("rows", rows) if rows >= columns else ("cols", columns)
+
+
+def _merged_batch(strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
+    """Batch axes that all three operands step through alike, merged."""
+    merged: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        at = [s[axis] for s in strides]
+        if merged and all(each[-1] == stride * size for each, stride in zip(steps, at, strict=True)):
+            merged[-1] *= size
+            for each, stride in zip(steps, at, strict=True):
+                each[-1] = stride
+        else:
+            merged.append(size)
+            for each, stride in zip(steps, at, strict=True):
+                each.append(stride)
+    return tuple(merged), tuple(map(tuple, steps))
+
+
+def calls_of(plan: Schedule) -> list[Call]:
+    """Every group as a call."""
+    calls = []
+    for group in plan.groups:
+        if group.kind == "matmul":
+            calls.append(product(group, plan.placement))
+            continue
+        low = (lower_scatter if group.kind == "scatter" else lower)(group, plan.placement)
+        calls.append(_call(low, group))
+    return [c for c in calls if c.extent]
+
+
+def _call(low: Lowered, group: Group) -> Call:
+    grain = GRAIN if "for r in" not in emit(low.kernel) else 1
+    return Call(
+        emit(low.kernel),
+        low.words,
+        low.extent,
+        low.reads,
+        low.writes,
+        low.work,
+        group,
+        low.kernel.label,
+        low.checks,
+        grain,
+    )
+
+
+class Program:
+    """`run(args, states)` computes the graph's outputs and updates the state arrays in place.
+
+    args are arrays of the graph's argument types (copied in), states contiguous arrays whose memory is updated.
+    IndexError where an index is out of range, naming the user's line.
+    """
+
+    def __init__(self, graph: Graph, workers: int | None = None) -> None:
+        self.source_graph = graph
+        self.schedule = schedule(graph)
+        self.calls = calls_of(self.schedule)
+        work = sum(c.work for c in self.calls)
+        self.workers = 1 if work < SMALL_STEP else workers or get_num_threads()
+        self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls})
+        self._allocate()
+        self._divide()
+        self._assemble()
+
+    # ---- buffers ----------------------------------------------------------------------------------------
+
+    def _allocate(self) -> None:
+        graph = self.schedule.graph
+        self.inputs = [self._buffer(n) for n in graph.args]
+        self.outputs = [self._buffer(n) for n in graph.outputs]
+        self.address: dict[int, int] = {}
+        for node, array in zip((*graph.args, *graph.outputs), (*self.inputs, *self.outputs), strict=True):
+            self.address[id(node)] = array.ctypes.data
+        self.output_index = {id(n): i for i, n in enumerate(graph.outputs)}
+        self.constants = [self._constant(n) for n in graph.nodes if n.op.name == "constant" and n.type.size != 1]
+        self._plan_arena()
+        self.state_arrays: list[Array | None] = [None] * len(graph.states)
+        self.state_addresses = [0] * len(graph.states)
+        self.state_index = {id(s): i for i, s in enumerate(graph.states)}
+        self.state_index |= {owner: self.state_index[id(s)] for owner, s in self.schedule.home.items()}
+
+    def _buffer(self, node: Node) -> Array:
+        return aligned(node.type.nbytes).view(node.dtype.numpy)[: node.type.size].reshape(node.shape)
+
+    def _constant(self, node: Node) -> Array:
+        array = self._buffer(node)
+        array[...] = node.op.numpy(**node.attrs)
+        self.address[id(node)] = array.ctypes.data
+        return array
+
+    def _plan_arena(self) -> None:
+        """Lives of all that is neither argument, output, constant nor state; then one plan."""
+        states = {id(s) for s in self.schedule.graph.states} | set(self.schedule.home)
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for i, call in enumerate(self.calls):
+            for owner in (*call.writes, *call.reads):
+                if id(owner) in self.address or id(owner) in states:
+                    continue
+                first.setdefault(id(owner), i)
+                last[id(owner)] = i
+                sizes[id(owner)] = owner.type.nbytes
+        keys = list(first)
+        lives = [Life(first[k], last[k] + 1, max(1, sizes[k])) for k in keys]
+        for i, call in enumerate(self.calls):
+            for word in call.words:
+                if isinstance(word, Scratch):
+                    lives.append(Life(i, i + 1, word.nbytes * self.workers))
+        self.plan: Plan = plan(lives)
+        self.arena = aligned(self.plan.size)
+        base = self.arena.ctypes.data
+        self.address |= {k: base + at for k, at in zip(keys, self.plan.offsets, strict=False)}
+        self.arena_range = {
+            k: (at, at + life.size) for k, at, life in zip(keys, self.plan.offsets, lives, strict=False)
+        }
+        scratch = iter(self.plan.offsets[len(keys) :])
+        for call in self.calls:
+            call.scratch = [next(scratch) for w in call.words if isinstance(w, Scratch)]
+
+    # ---- work -----------------------------------------------------------------------------------------------
+
+    def _divide(self) -> None:
+        """Shares of each worker, and barriers where a call needs what another worker wrote, or overwrites what it read."""
+        load = [0] * self.workers
+        since: list[tuple[Call, set[Any], set[Any]]] = []
+        for i, call in enumerate(self.calls):
+            reads, writes = ({self._range(o) for o in owners} for owners in (call.reads, call.writes))
+            scratch = {
+                ("arena", at, at + w.nbytes * self.workers)
+                for at, w in zip(call.scratch, [w for w in call.words if isinstance(w, Scratch)], strict=True)
+            }
+            rivals = [c for c, r, w in since if _overlap(writes | scratch, r | w) or _overlap(reads, w)]
+            call.parts = self._parts(call, rivals, load)
+            if any(not _same_worker(call, c) for c in rivals):
+                self.calls[i - 1].barrier = True
+                since, load = [], [0] * self.workers
+            since.append((call, reads, writes | scratch))
+            for worker, (low, high) in enumerate(call.parts):
+                load[worker] += call.work * (high - low) // max(1, call.extent)
+        if self.calls:
+            self.calls[-1].barrier = True
+
+    def _range(self, owner: Node) -> tuple[str, int, int]:
+        """The memory of a storage, to compare with others'."""
+        if id(owner) in self.arena_range:
+            return ("arena", *self.arena_range[id(owner)])
+        if id(owner) in self.state_index:
+            return ("state", self.state_index[id(owner)], self.state_index[id(owner)] + 1)
+        return ("own", id(owner), id(owner) + 1)
+
+    def _parts(self, call: Call, rivals: list[Call], load: list[int]) -> tuple[tuple[int, int], ...]:
+        if self.workers == 1:
+            return ((0, call.extent),)
+        if call.extent > 1 and call.work >= SMALL_CALL:
+            return even_parts(call.extent, self.workers, min(call.grain, max(1, call.extent // self.workers)))
+        holders = {_holder(c) for c in rivals}
+        holder = holders.pop() if len(holders) == 1 else None
+        chosen = holder if holder is not None else load.index(min(load))
+        return tuple((0, call.extent) if w == chosen else (0, 0) for w in range(self.workers))
+
+    def _assemble(self) -> None:
+        """Argument words of every call, and the tape. State addresses are patched when they become known."""
+        self.status = aligned(8 * max(1, len(self.calls))).view(np.int64)
+        self.status_bytes = memoryview(self.status).cast("B")
+        self.clean = bytes(self.status_bytes)
+        offsets = np.cumsum([0] + [-(-len(c.words) // 8) * 8 for c in self.calls])
+        self.words = aligned(8 * int(offsets[-1] + 8)).view(np.int64)
+        self.patches: list[list[tuple[int, int]]] = [[] for _ in self.state_arrays]  # state → (word, byte offset)
+        self.output_patches: list[list[tuple[int, int]]] = [[] for _ in self.outputs]
+        instructions = []
+        for i, call in enumerate(self.calls):
+            start = int(offsets[i])
+            scratch = iter(call.scratch)
+            for j, word in enumerate(call.words):
+                self.words[start + j] = self._word(word, i, start + j, scratch)
+            address = self.words.ctypes.data + 8 * start
+            instructions.append(Instruction(self.kernels[call.source], address, call.parts, call.barrier))
+        self.tape = Tape(instructions, self.workers)
+        self.uses_blas = any(c.group.kind == "matmul" for c in self.calls)
+
+    def _word(self, word: Word, call: int, position: int, scratch: Any) -> int:
+        if isinstance(word, Address):
+            nbytes = word.offset * word.owner.dtype.itemsize
+            if id(word.owner) in self.state_index:
+                self.patches[self.state_index[id(word.owner)]].append((position, nbytes))
+                return 0
+            if id(word.owner) in self.output_index:
+                self.output_patches[self.output_index[id(word.owner)]].append((position, nbytes))
+            return self.address[id(word.owner)] + nbytes
+        if isinstance(word, Scratch):
+            return int(self.arena.ctypes.data + next(scratch))
+        if isinstance(word, Status):
+            return int(self.status.ctypes.data + 8 * call)
+        return int(word)
+
+    # ---- running --------------------------------------------------------------------------------------------
+
+    def bind_state(self, index: int, array: Array) -> None:
+        """Let state `index` live in `array`: contiguous, of the state's type."""
+        address = array.ctypes.data
+        if address != self.state_addresses[index]:
+            for position, nbytes in self.patches[index]:
+                self.words[position] = address + nbytes
+            self.state_addresses[index] = address
+        self.state_arrays[index] = array
+
+    def renew_output(self, index: int) -> None:
+        """Give output `index` new memory: the old array is somebody else's now."""
+        node = self.schedule.graph.outputs[index]
+        array = self.outputs[index] = self._buffer(node)
+        for position, nbytes in self.output_patches[index]:
+            self.words[position] = array.ctypes.data + nbytes
+
+    def execute(self) -> None:
+        """Run the tape on the bound buffers."""
+        if self.uses_blas:
+            with blas.single_threaded():
+                self.tape.run()
+        else:
+            self.tape.run()
+        if self.status_bytes != self.clean:
+            self._report()
+
+    def run(self, args: Sequence[Array], states: Sequence[Array] = ()) -> list[Array]:
+        """Fresh outputs; `states` are updated in place."""
+        for buffer, given in zip(self.inputs, args, strict=True):
+            np.copyto(buffer, given, casting="no")
+        for i, array in enumerate(states):
+            self.bind_state(i, array)
+        self.execute()
+        return [o.copy() for o in self.outputs]
+
+    def _report(self) -> None:
+        which = int(np.flatnonzero(self.status)[0])
+        code = int(self.status[which])
+        self.status[:] = 0
+        node = self.calls[which].checks[code - 1]
+        where = f" (asked for at {node.location.file}:{node.location.line})" if node.location else ""
+        raise IndexError(f"an index is out of range for a dimension of size {node.attrs['size']}{where}")
+
+
+def _overlap(a: set[Any], b: set[Any]) -> bool:
+    return any(x[0] == y[0] and x[1] < y[2] and y[1] < x[2] for x in a for y in b)
+
+
+def _holder(call: Call) -> int | None:
+    """The worker that runs a call alone, or None."""
+    busy = [w for w, (low, high) in enumerate(call.parts) if high > low]
+    return busy[0] if len(busy) == 1 else None
+
+
+def _same_worker(a: Call, b: Call) -> bool:
+    return _holder(a) is not None and _holder(a) == _holder(b)
