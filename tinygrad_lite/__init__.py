@@ -1,1 +1,125 @@
-"""Tensors, autograd and a graph compiler for CPUs."""
+"""Tensors, autograd and a graph compiler for CPUs, under PyTorch's names."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinygrad_lite import creation as _creation
+from tinygrad_lite import functional as _functional
+from tinygrad_lite import generator as _generator
+from tinygrad_lite import tensor as _tensor  # noqa: F401  (the module, before its name is given to the function)
+from tinygrad_lite.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinygrad_lite.creation import *  # noqa: F403
+from tinygrad_lite.creation import tensor
+from tinygrad_lite.device import device
+from tinygrad_lite.errors import CaptureError, UserError
+from tinygrad_lite.functional import *  # noqa: F403
+from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tinygrad_lite.handle import Size, Tensor
+from tinygrad_lite.ir.types import DType, float32, float64, int8, int16, int32, int64, uint8
+from tinygrad_lite.ir.types import DType as dtype
+from tinygrad_lite.ir.types import bool_ as bool
+from tinygrad_lite.ir.types import float32 as float
+from tinygrad_lite.ir.types import float64 as double
+from tinygrad_lite.ir.types import int16 as short
+from tinygrad_lite.ir.types import int32 as int
+from tinygrad_lite.ir.types import int64 as long
+
+if TYPE_CHECKING:
+    from tinygrad_lite import autograd, cuda, data, nn, optim, utils, viz
+    from tinygrad_lite.capture import compile, trace
+    from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads
+    from tinygrad_lite.serialization import load, save
+
+__version__ = "0.1.0"
+
+# Imported when first asked for: `import tinygrad_lite` stays quick.
+_SUBPACKAGES = ("autograd", "cuda", "data", "models", "nn", "optim", "utils", "viz")
+_LATE = {
+    "compile": "capture",
+    "trace": "capture",
+    "load": "serialization",
+    "save": "serialization",
+    "get_num_threads": "runtime.workers",
+    "set_num_threads": "runtime.workers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _LATE:
+        value = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+inf, nan, pi = math.inf, math.nan, math.pi
+
+
+def get_default_dtype() -> DType:
+    """float32."""
+    return float32
+
+
+def is_tensor(obj: Any) -> Any:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> Any:
+    """Whether the tensor's dtype is float32 or float64."""
+    return input.is_floating_point()
+
+
+__all__ = [
+    "CaptureError",
+    "DType",
+    "Generator",
+    "Size",
+    "Tensor",
+    "UserError",
+    "bool",
+    "device",
+    "double",
+    "dtype",
+    "enable_grad",
+    "float",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "get_rng_state",
+    "inf",
+    "inference_mode",
+    "initial_seed",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_floating_point",
+    "is_grad_enabled",
+    "is_tensor",
+    "long",
+    "manual_seed",
+    "nan",
+    "no_grad",
+    "pi",
+    "seed",
+    "set_grad_enabled",
+    "set_rng_state",
+    "short",
+    "tensor",
+    "uint8",
+    *_creation.__all__,
+    *_functional.__all__,
+    *_SUBPACKAGES,
+    *_LATE,
+]

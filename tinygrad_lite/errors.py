@@ -3,3 +3,7 @@
 
 class UserError(ValueError):
     """Bad input from outside the program: a file, an option, a checkpoint. The message is one line."""
+
+
+class CaptureError(RuntimeError):
+    """Something that tl.compile cannot capture, such as reading a value. The message names the user's line and a way out."""

@@ -1,0 +1,18 @@
+"""Functions of tensors under PyTorch's names; one file a family. `tinygrad_lite.X`, `Tensor.X` and `nn.functional.X` are these."""
+
+from tinygrad_lite.functional import contraction, indexing, movement, nn, pointwise, reduction
+from tinygrad_lite.functional.contraction import *  # noqa: F403
+from tinygrad_lite.functional.indexing import *  # noqa: F403
+from tinygrad_lite.functional.movement import *  # noqa: F403
+from tinygrad_lite.functional.nn import *  # noqa: F403
+from tinygrad_lite.functional.pointwise import *  # noqa: F403
+from tinygrad_lite.functional.reduction import *  # noqa: F403
+
+__all__ = [
+    *contraction.__all__,
+    *indexing.__all__,
+    *movement.__all__,
+    *nn.__all__,
+    *pointwise.__all__,
+    *reduction.__all__,
+]

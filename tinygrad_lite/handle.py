@@ -1,0 +1,614 @@
+"""Tensor: a handle on a Node.
+
+In-place methods compute a new node and rebind the handle to it. A view remembers its base and the movement steps from it:
+read after the base was rebound, it replays them; written to, it pushes the new value back through them and rebinds the
+base. The rule is the same in eager mode and in a capture, where a node without a value is what gets recorded.
+
+Every read of a handle's node goes through `_read`, every change through `_touch`: these two are all that a capture hooks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from tinygrad_lite import views
+from tinygrad_lite.device import CPU, device
+from tinygrad_lite.errors import CaptureError
+from tinygrad_lite.ir.node import GradMeta, Node, next_serial
+from tinygrad_lite.ir.op import Op
+from tinygrad_lite.ir.record import here, leaf, mode, record
+from tinygrad_lite.ir.types import DType
+from tinygrad_lite.ops.elementwise import ADD, CAST, DETACH, broadcast_shapes, cast, detach
+from tinygrad_lite.ops.graft import graft
+from tinygrad_lite.ops.movement import broadcast_to
+from tinygrad_lite.ops.promote import Operand
+
+if TYPE_CHECKING:
+    from tinygrad_lite.autograd import HookHandle
+
+T = TypeVar("T", bound="Tensor")
+
+
+class Size(tuple[int, ...]):
+    """A shape."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many elements a tensor of this shape has."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple(self) + tuple(other))
+
+    def __repr__(self) -> str:
+        return f"Size({list(self)})"
+
+
+class GradFn:
+    """What `grad_fn` shows: the recorded op behind a tensor that is not a leaf."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def name(self) -> str:
+        """The op's name as PyTorch spells it, MulBackward0."""
+        return "".join(part.capitalize() for part in self.node.op.name.split("_")) + "Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """One entry an operand; None where no gradient is followed."""
+        return tuple((GradFn(i) if i.grad is not None else None, 0) for i in self.node.inputs)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+_hook_ids = itertools.count()
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype, after torch.Tensor; made by `tensor`, `zeros`, `randn` and the like.
+
+    `Tensor(sizes…)` makes an uninitialised float32 tensor and `Tensor(sequence)` a float32 copy, for old code's sake.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_node", "_seen", "_view")
+
+    _node: Node  # current value; of a view, the value when the base was `_seen`
+    _base: Tensor | None  # the root that owns the storage, None for a root
+    _view: views.Steps  # from the base's node to this one's
+    _seen: Node | None  # the base's node that `_node` was derived from
+    _grad: Tensor | None
+
+    def __init__(self, *data: Any) -> None:
+        from tinygrad_lite import creation
+
+        self._bind(creation.legacy(data))
+
+    # ---- the handle rule ----
+
+    @classmethod
+    def _from_node(cls: type[T], node: Node) -> T:
+        """A root handle on `node`, which no other handle should share."""
+        self = cls.__new__(cls)
+        self._bind(node)
+        return self
+
+    def _bind(self, node: Node) -> None:
+        self._node = node
+        self._base, self._view, self._seen, self._grad = None, (), None, None
+
+    def _read(self) -> Node:
+        """The node that stands for the current value: symbolic in a capture, and up to date with the base."""
+        if self._base is not None:
+            self._refresh(self._base._read())
+        node = self._node
+        if node.value is not None and mode.trace is not None:
+            return mode.trace.lift(self)  # type: ignore[no-any-return]
+        return node
+
+    def _current(self) -> Node:
+        """As `_read`, but a concrete root stays concrete in a capture: for questions about type and history."""
+        return self._node if self._base is None else self._read()
+
+    def _refresh(self, base: Node) -> None:
+        if base is self._seen:
+            return
+        self._touch()
+        untracked = self._seen is not None and self._seen.grad is not None and self._node.grad is None
+        with mode.set(grad_enabled=not untracked):  # a view made under no_grad stays out of autograd
+            self._node, self._seen = views.replay(base, self._view), base
+
+    def _touch(self) -> None:
+        """Announce a change of this handle to the capture under way."""
+        if mode.trace is not None:
+            mode.trace.touch(self)
+
+    def _as_view(self, op: Op, **attrs: Any) -> Tensor:
+        """A view of this tensor through one movement op."""
+        node = record(op, self._read(), **attrs)
+        base = self if self._base is None else self._base
+        out = Tensor._from_node(node)
+        out._base, out._seen = base, base._read()
+        out._view = (*self._view, views.Step(op, attrs))
+        return out
+
+    def _write(self, node: Node) -> Tensor:
+        """In-place rule: this handle's value becomes `node`, cast to its dtype; views and base follow.
+
+        Raises:
+            RuntimeError: a leaf that requires grad outside no_grad; a result of another shape or dtype category.
+        """
+        self._check_writable()
+        old = self._read()
+        node = fitted(node, old)
+        if node is old:
+            return self
+        if self._base is None:
+            self._rebind(node, keep_history=not mode.grad_enabled)
+            return self
+        detached = views.is_detached(self._view)
+        base = self._base._read()
+        new_base = views.push(base, self._view, node)
+        old.written = next_serial()
+        self._base._rebind(new_base, keep_history=detached or not mode.grad_enabled)
+        if detached and node.grad is not None:  # the base must not see the history: stop sharing
+            self._touch()
+            self._node, self._base, self._view, self._seen = node, None, (), None
+        return self
+
+    def _rebind(self, node: Node, keep_history: bool) -> None:
+        """Point a root handle to `node`. A leaf stays one; other history is replaced, or kept as PyTorch does in no_grad."""
+        old = self._read()
+        meta = old.grad
+        if meta is not None and meta.leaf:
+            node = node if node.grad is None else detach(node)
+            node.grad = meta
+        elif meta is not None and keep_history:
+            with mode.set(grad_enabled=True):
+                node = graft(node, old)
+        self._touch()
+        if meta is not None and meta.retains and node.grad is not None:
+            node.grad.retains, node.grad.owner, meta.retains = True, meta.owner, False
+        old.written = next_serial()
+        self._node = node
+
+    def _check_writable(self) -> None:
+        if not mode.grad_enabled:
+            return
+        if self._base is not None and not views.is_detached(self._view):
+            meta, what = self._base._current().grad, "a view of a leaf Variable that requires grad"
+        else:
+            meta, what = (self._node.grad if self._base is None else None), "a leaf Variable that requires grad"
+        if meta is not None and meta.leaf:
+            raise RuntimeError(f"{what} is being used in an in-place operation.")
+
+    def _state(self) -> tuple[Any, ...]:
+        """The fields that a capture restores when it undoes its changes."""
+        return self._node, self._base, self._view, self._seen, self._grad
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        self._node, self._base, self._view, self._seen, self._grad = state
+
+    # ---- what it is ----
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._node.type.dtype
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of the axes."""
+        return Size(self._node.type.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._node.type.shape)
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return len(self._node.type.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._node.type.size
+
+    nelement = numel
+
+    @property
+    def device(self) -> device:
+        """The CPU."""
+        return CPU
+
+    is_cuda = False
+    is_sparse = False
+    is_quantized = False
+    layout = "strided"
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is float32 or float64."""
+        return self.dtype.kind == "f"
+
+    def is_complex(self) -> bool:
+        """False: there are no complex dtypes."""
+        return False
+
+    def element_size(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    itemsize = property(element_size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._node.type.nbytes
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps between neighbours along each axis, in elements, as PyTorch would lay the tensor out."""
+        shape = self._node.type.shape if self._base is None else self._base._node.type.shape
+        strides = views.strides_of(shape, self._view)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        """Whether the layout is row-major without gaps."""
+        return self._base is None or views.is_contiguous(self._node.type.shape, self.stride())
+
+    # ---- autograd ----
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether autograd follows this tensor; may be set on leaves."""
+        return self._current().grad is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Start or stop recording for this leaf.
+
+        Raises:
+            RuntimeError: not a floating tensor; stopping a tensor that is not a leaf (use detach()).
+        """
+        node = self._current()
+        if requires_grad == (node.grad is not None):
+            return self
+        if requires_grad and node.dtype.kind != "f":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if node.grad is not None and not node.grad.leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        self._touch()
+        if mode.trace is not None or self._base is not None:
+            # A fresh node: the one at hand outlives the capture, or would be replaced by a replay.
+            self._node = detach(self._read())
+            self._base, self._view, self._seen = None, (), None
+        self._node.grad = GradMeta(leaf=True, owner=weakref.ref(self)) if requires_grad else None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the user made it, rather than a recorded operation."""
+        meta = self._current().grad
+        return meta is None or meta.leaf
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        """The operation that made it; None for a leaf."""
+        node = self._current()
+        return None if node.grad is None or node.grad.leaf else GradFn(node)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by `backward()`."""
+        if mode.trace is not None:
+            mode.trace.read_grad(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            self._check_grad(value)
+        if mode.trace is not None:
+            mode.trace.wrote_grad(self)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def _check_grad(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._node.type != self._node.type:
+            raise RuntimeError(f"assigned grad has type {value._node.type}, the tensor has {self._node.type}")
+
+    def _accumulate(self, g: Node, create_graph: bool) -> None:
+        """Add a cotangent to `.grad`: a new tensor under create_graph, else in place."""
+        known = self.grad
+        if known is None:
+            self.grad = Tensor._from_node(g)
+        elif create_graph:
+            self.grad = Tensor._from_node(known._read()) + Tensor._from_node(g)
+        else:
+            known._write(record(ADD, known._read(), g))
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | Tensor | None = None,
+    ) -> None:
+        """Accumulate the gradient of this tensor into `.grad` of the leaves it depends on (or of `inputs`).
+
+        Args:
+            gradient: the cotangent, of this tensor's shape; 1 for a scalar.
+            retain_graph: allow a second backward through the same graph; by default as create_graph.
+            create_graph: record the backward pass, for higher derivatives.
+
+        Raises:
+            RuntimeError: nothing requires grad; not a scalar and no `gradient`; a second pass; an overwritten value.
+        """
+        from tinygrad_lite import autograd
+
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
+        """Call `hook(grad)` whenever this tensor's gradient is computed; a tensor it returns takes the gradient's place.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        from tinygrad_lite.autograd import HookHandle
+
+        meta = self._current().grad
+        if meta is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+
+        def on_node(g: Node) -> Node | None:
+            changed = hook(Tensor._from_node(g))
+            return None if changed is None else changed._read()
+
+        meta.hooks = {} if meta.hooks is None else meta.hooks
+        return HookHandle(meta.hooks, next(_hook_ids), on_node)
+
+    def retain_grad(self) -> None:
+        """Keep `.grad` of a tensor that is not a leaf."""
+        meta = self._current().grad
+        if meta is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if not meta.leaf:
+            meta.retains, meta.owner = True, weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad()` is in effect."""
+        meta = self._current().grad
+        return meta is not None and meta.retains
+
+    def detach(self) -> Tensor:
+        """The same values without history; shares them, so in-place writes to one show in the other."""
+        return self._as_view(DETACH)
+
+    def detach_(self) -> Tensor:
+        """Drop this tensor's history. RuntimeError for views."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead")
+        self._touch()
+        self._node = detach(self._read())
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """As `detach()`; assigning gives this tensor another value and keeps what it is (a leaf, a parameter)."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data must be a Tensor, got {type(value).__name__}")
+        node = detach(value._read())
+        old = self._current()
+        if old.grad is not None and not old.grad.leaf:
+            raise RuntimeError("data of a tensor that is not a leaf can only be written in place")
+        if old.grad is not None and node.dtype.kind != "f":
+            raise RuntimeError("data of a tensor that requires grad must be floating point")
+        self._touch()
+        node.grad, old.written = old.grad, next_serial()
+        self._node, self._base, self._view, self._seen = node, None, (), None
+
+    def clone(self) -> Tensor:
+        """A copy that gradients flow through."""
+        node = self._read()
+        return Tensor._from_node(record(CAST, node, dtype=node.dtype))
+
+    # ---- reading values ----
+
+    def _values(self, what: str) -> np.ndarray[Any, Any]:
+        """The array. CaptureError in a capture, RuntimeError for a tensor that leaked out of one."""
+        if mode.trace is not None:
+            refuse(f"{what} needs the value of a tensor")
+        node = self._read()
+        if node.value is None:
+            raise RuntimeError(
+                f"{what}: this tensor was made inside tl.compile and has no value outside. "
+                "Return it from the compiled function instead"
+            )
+        return node.value  # type: ignore[no-any-return]
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The values as an array that shares memory: for reading.
+
+        Raises:
+            RuntimeError: the tensor requires grad (use detach().numpy(), or force=True).
+        """
+        if self.requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self._values("numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000  # array * tensor is ours
+
+    def item(self) -> Any:
+        """The one element as a Python number. RuntimeError where there are more or none."""
+        array = self._values("item()")
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists, or a number."""
+        return self._values("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self._values("bool()")
+        if array.size != 1:
+            many = "more than one value" if array.size else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._scalar("index()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex()"))
+
+    def _scalar(self, what: str) -> Any:
+        array = self._values(what)
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item()
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec)
+
+    def __repr__(self) -> str:
+        from tinygrad_lite.printing import to_text
+
+        return to_text(self)
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(len(self)))  # type: ignore[index]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # ---- copies ----
+
+    def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user support the deepcopy protocol at the moment."
+            )
+        copy = restore(type(self), self._values("deepcopy()").copy(), self.requires_grad)
+        memo[id(self)] = copy
+        copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_leaf:
+            raise TypeError("only leaf tensors can be pickled; detach() first")
+        return (
+            restore,
+            (type(self), np.ascontiguousarray(self._values("pickle")), self.requires_grad),
+            dict(self.__dict__),
+        )
+
+
+def restore(cls: type[T], array: np.ndarray[Any, Any], requires_grad: bool) -> T:
+    """A leaf of class `cls` on `array`."""
+    out = cls._from_node(leaf(array))
+    return out.requires_grad_() if requires_grad else out
+
+
+def refuse(what: str) -> NoReturn:
+    """CaptureError: `what` cannot be done while tl.compile records."""
+    raise CaptureError(
+        f"{what}, which is not known while tl.compile records the function ({here()}). "
+        "Return the tensor and read it outside, or keep the decision in the graph with where()"
+    )
+
+
+def fitted(node: Node, place: Node) -> Node:
+    """`node` cast and broadcast to the type of `place`, as in-place results must be. RuntimeError where it cannot."""
+    ranks = "buif"
+    new, old = node.dtype.kind, place.dtype.kind
+    if ranks.index(new) > ranks.index(old) and not (new in "ui" and old in "ui"):
+        raise RuntimeError(f"result type {node.dtype.name} can't be cast to the desired output type {place.dtype.name}")
+    shape = broadcast_shapes("in-place result", [node.shape, place.shape])
+    if shape != place.shape:
+        raise RuntimeError(f"output with shape {list(place.shape)} doesn't match the broadcast shape {list(shape)}")
+    return broadcast_to(cast(node, place.dtype), shape)
+
+
+def unwrap(x: Any) -> Operand:
+    """A tensor's node or a Python scalar, as the op builders take them. TypeError for anything else."""
+    if isinstance(x, Tensor):
+        return x._read()
+    if isinstance(x, bool | int | float):
+        return x
+    if isinstance(x, np.generic) and x.ndim == 0:
+        return x.item()  # type: ignore[no-any-return]
+    raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+
+
+def node_of(x: Any, name: str = "argument") -> Node:
+    """A tensor's node; TypeError naming the argument for anything else."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a Tensor, not {type(x).__name__}")
+    return x._read()
+
+
+wrap = Tensor._from_node

@@ -1,0 +1,440 @@
+"""Puts the functions onto Tensor: methods, in-place methods and operators. Imported once, for its effect."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_lite import creation, indexing
+from tinygrad_lite import functional as F
+from tinygrad_lite.device import check_device
+from tinygrad_lite.device import device as Device
+from tinygrad_lite.functional.common import as_dtype
+from tinygrad_lite.generator import Generator, default_generator
+from tinygrad_lite.handle import Tensor, fitted, unwrap
+from tinygrad_lite.handle import wrap as _wrap
+from tinygrad_lite.ir.record import mode
+from tinygrad_lite.ir.types import DType, bool_, float32, float64, int8, int16, int32, int64, uint8
+from tinygrad_lite.ops import create
+from tinygrad_lite.ops import elementwise as ew
+from tinygrad_lite.ops import random as random_ops
+
+# ---- the functions that are methods as they stand ----------------------------------------------------------------
+
+_POINTWISE = [
+    "abs",
+    "absolute",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "cos",
+    "div",
+    "divide",
+    "eq",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "le",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "masked_fill",
+    "mul",
+    "multiply",
+    "ne",
+    "neg",
+    "negative",
+    "not_equal",
+    "pow",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+]
+_OTHERS = [
+    "all",
+    "allclose",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "argwhere",
+    "bernoulli",
+    "bincount",
+    "bmm",
+    "broadcast_to",
+    "chunk",
+    "contiguous",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "diag",
+    "diagonal",
+    "dot",
+    "equal",
+    "expand",
+    "expand_as",
+    "flatten",
+    "flip",
+    "gather",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_select",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log_softmax",
+    "logsumexp",
+    "masked_select",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "median",
+    "min",
+    "minimum",
+    "mm",
+    "moveaxis",
+    "movedim",
+    "multinomial",
+    "mv",
+    "narrow",
+    "nonzero",
+    "norm",
+    "outer",
+    "permute",
+    "prod",
+    "ravel",
+    "repeat",
+    "repeat_interleave",
+    "reshape",
+    "reshape_as",
+    "roll",
+    "scatter",
+    "scatter_add",
+    "select",
+    "softmax",
+    "sort",
+    "split",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "take_along_dim",
+    "tile",
+    "topk",
+    "transpose",
+    "tril",
+    "triu",
+    "unbind",
+    "unflatten",
+    "unique",
+    "unsqueeze",
+    "var",
+    "view",
+    "view_as",
+    "addmm",
+]
+_INPLACE_OTHERS = [
+    "cumprod",
+    "cumsum",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "scatter",
+    "scatter_add",
+    "tril",
+    "triu",
+]
+_SOURCES = {**vars(F), "bernoulli": creation.bernoulli, "multinomial": creation.multinomial}
+
+
+def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(function)
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._write(function(self, *args, **kwargs)._read())
+
+    method.__name__ = function.__name__ + "_"
+    method.__qualname__ = f"Tensor.{method.__name__}"
+    method.__doc__ = f"In-place version of `{function.__name__}`."
+    return method
+
+
+# ---- methods of their own ------------------------------------------------------------------------------------------
+
+
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Take the values of `src`, broadcast and converted to this dtype."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
+    return self._write(fitted(ew.cast(src.clone()._read(), self.dtype), self._read()))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set every element."""
+    node = unwrap(value)
+    if isinstance(node, bool | int | float):
+        return self._write(create.full(self.shape, self.dtype.numpy.type(node).item(), self.dtype))
+    if node.type.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {node.type.ndim} dimensions."
+        )
+    return self._write(fitted(ew.add(create.zeros_like(self._read()), ew.cast(node, self.dtype)), self._read()))
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Set every element to 0."""
+    return fill_(self, False if self.dtype is bool_ else 0)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers."""
+    draws = (generator or default_generator).draw(random_ops.normal, self.shape, self.dtype)
+    return self._write(ew.add(ew.mul(draws, float(std)), float(mean)))
+
+
+def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers uniform in [a, b)."""
+    draws = (generator or default_generator).draw(random_ops.uniform, self.shape, self.dtype)
+    return self._write(ew.add(ew.mul(draws, float(b) - float(a)), float(a)))
+
+
+def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 at probability p, else 0."""
+    chance = p.expand(self.shape) if isinstance(p, Tensor) else creation.full(self.shape, float(p))  # type: ignore[attr-defined]
+    drawn = creation.bernoulli(chance, generator=generator)
+    return self._write(ew.cast(drawn._read(), self.dtype))
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate `lambd`."""
+    draws = (generator or default_generator).draw(random_ops.uniform, self.shape, self.dtype)
+    return self._write(ew.mul(ew.log(ew.sub(1.0, draws)), -1.0 / lambd))
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """to(dtype), to(device), to(device, dtype) or to(tensor): converted, or the tensor itself where nothing changes.
+
+    Raises:
+        RuntimeError: any device but the CPU. TypeError: other arguments.
+    """
+    dtype, copy = _conversion(*args, **kwargs)
+    if dtype is None or dtype is self.dtype:
+        return self.clone() if copy else self
+    return _wrap(ew.cast(self._read(), dtype))
+
+
+def _conversion(
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    other: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> tuple[DType | None, bool]:
+    check_device(device)
+    dtype = dtype if other is None else other.dtype
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, bool):
+            copy = arg if i == 3 else copy
+        elif isinstance(arg, DType | type):
+            dtype = arg
+        elif arg is None or isinstance(arg, str | Device):
+            check_device(arg)
+        else:
+            raise TypeError(f"to() received an invalid argument of type {type(arg).__name__}")
+    return (None if dtype is None else as_dtype(dtype)), copy
+
+
+def _converter(dtype: DType, name: str) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return to(self, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Converted to {dtype.name}."
+    return method
+
+
+def type_(self: Tensor, dtype: Any = None) -> Any:
+    """The dtype's name, or the tensor converted."""
+    return f"tinygrad_lite.{self.dtype.name}" if dtype is None else to(self, as_dtype(dtype))
+
+
+def cpu(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """RuntimeError: there is the CPU only."""
+    check_device("cuda")
+    return self
+
+
+def _new(maker: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        kind = as_dtype(dtype, self.dtype)
+        return maker(*args, dtype=kind, device=device, requires_grad=requires_grad)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{maker.__name__}` with this tensor's dtype by default."
+    return method
+
+
+def matrix_transpose(self: Tensor) -> Tensor:
+    """The last two axes exchanged."""
+    if self.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+    return F.transpose(self, -2, -1)
+
+
+def full_transpose(self: Tensor) -> Tensor:
+    """All axes in reverse order."""
+    return F.permute(self, tuple(range(self.ndim))[::-1])
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------
+
+_OPERANDS = (Tensor, bool, int, float, np.generic, np.ndarray)
+
+
+def _operand(x: Any) -> Any:
+    return creation.from_numpy(x) if isinstance(x, np.ndarray) and x.ndim else x
+
+
+def _operator(function: Callable[..., Tensor], name: str, reflected: bool = False) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        other = _operand(other)
+        return function(other, self) if reflected else function(self, other)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _inplace_operator(function: Callable[..., Tensor], name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        return self._write(function(self, _operand(other))._read())
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+_BINARY = {
+    "add": F.add,
+    "sub": F.sub,
+    "mul": F.mul,
+    "truediv": F.div,
+    "floordiv": F.floor_divide,
+    "mod": F.remainder,
+    "pow": F.pow,
+    "matmul": F.matmul,
+    "and": F.bitwise_and,
+    "or": F.bitwise_or,
+    "xor": F.bitwise_xor,
+}
+_COMPARE = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
+
+
+def _install() -> None:
+    for name in (*_POINTWISE, *_OTHERS):
+        if name in _SOURCES:
+            setattr(Tensor, name, _SOURCES[name])
+    for name in (*_POINTWISE, *_INPLACE_OTHERS):
+        setattr(Tensor, f"{name}_", _inplace(_SOURCES[name]))
+    for name, function in _BINARY.items():
+        setattr(Tensor, f"__{name}__", _operator(function, f"__{name}__"))
+        setattr(Tensor, f"__r{name}__", _operator(function, f"__r{name}__", reflected=True))
+        setattr(Tensor, f"__i{name}__", _inplace_operator(function, f"__i{name}__"))
+    for name, function in _COMPARE.items():
+        setattr(Tensor, f"__{name}__", _operator(function, f"__{name}__"))
+    for name, dtype in _CONVERSIONS.items():
+        setattr(Tensor, name, _converter(dtype, name))
+    for name in ("zeros", "ones", "empty", "full", "tensor"):
+        setattr(Tensor, f"new_{name}", _new(getattr(creation, name), f"new_{name}"))
+    for function in (copy_, fill_, zero_, normal_, uniform_, bernoulli_, exponential_, to, cpu, cuda):
+        setattr(Tensor, function.__name__, function)
+    for name, value in _SPECIAL.items():
+        setattr(Tensor, name, value)
+
+
+_CONVERSIONS = {
+    "bool": bool_,
+    "byte": uint8,
+    "char": int8,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "float": float32,
+    "double": float64,
+}
+_SPECIAL = {
+    "__neg__": F.neg,
+    "__pos__": lambda self: self,
+    "__abs__": F.abs,
+    "__invert__": F.bitwise_not,
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+    "__hash__": lambda self: id(self),
+    "__contains__": lambda self, value: bool((self == value).any()),
+    "type": type_,
+    "type_as": lambda self, other: to(self, other.dtype),
+    "T": property(full_transpose),
+    "mT": property(matrix_transpose),
+    "is_same_size": lambda self, other: self.shape == other.shape,
+    "is_inference": lambda self: not mode.grad_enabled,
+}
+_install()
