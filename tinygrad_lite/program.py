@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +17,9 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.lower import Address, Lowered, Scratch, Status, Word, lower
 from tinygrad_lite.ir.kernels.scatter import lower_scatter
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
-from tinygrad_lite.ir.schedule.place import Place, Placement
+from tinygrad_lite.ir.schedule.place import Placement
 from tinygrad_lite.ir.schedule.schedule import Schedule, schedule
 from tinygrad_lite.runtime.arena import aligned
 from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
@@ -137,9 +137,10 @@ class Program:
     """
 
     def __init__(self, graph: Graph, workers: int | None = None) -> None:
-        self.source_graph = graph
+        start = time.perf_counter()
         self.schedule = schedule(graph)
         self.calls = calls_of(self.schedule)
+        self.seconds = {"schedule": time.perf_counter() - start}
         work = sum(c.work for c in self.calls)
         self.workers = 1 if work < SMALL_STEP else workers or get_num_threads()
         self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls})
@@ -154,9 +155,10 @@ class Program:
         self.inputs = [self._buffer(n) for n in graph.args]
         self.outputs = [self._buffer(n) for n in graph.outputs]
         self.address: dict[int, int] = {}
-        for node, array in zip((*graph.args, *graph.outputs), (*self.inputs, *self.outputs), strict=True):
+        owners = [self.schedule.placement[n].owner for n in graph.outputs]
+        for node, array in zip((*graph.args, *owners), (*self.inputs, *self.outputs), strict=True):
             self.address[id(node)] = array.ctypes.data
-        self.output_index = {id(n): i for i, n in enumerate(graph.outputs)}
+        self.output_index = {id(n): i for i, n in enumerate(owners)}
         self.constants = [self._constant(n) for n in graph.nodes if n.op.name == "constant" and n.type.size != 1]
         self._plan_arena()
         self.state_arrays: list[Array | None] = [None] * len(graph.states)

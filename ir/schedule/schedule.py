@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from tinygrad_lite.ir.graph import Graph, topological
+from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse
@@ -32,7 +32,6 @@ class Schedule:
 
 def schedule(graph: Graph) -> Schedule:
     """Lay out, group and order `graph`."""
-    graph = _with_whole_results(graph)
     while True:
         legal, placement = legalise(graph)
         stray = _stray_results(legal, placement)
@@ -46,23 +45,17 @@ def schedule(graph: Graph) -> Schedule:
     return Schedule(legal, placement, groups, home)
 
 
-def _with_whole_results(graph: Graph) -> Graph:
-    """Results that no kernel writes (arguments, states, constants, views) are copied out, as are values returned twice."""
-    wanted, seen = set(), set()
-    for i, result in enumerate(graph.results):
-        if not is_computed(result) or id(result) in seen:
-            wanted.add(i)
-        seen.add(id(result))
-    return _copied_out(graph, wanted)
-
-
 def _stray_results(graph: Graph, placement: Placement) -> set[int]:
-    """Indices of results that do not fill a storage of their own."""
-    return {
-        i
-        for i, r in enumerate(graph.results)
-        if placement[r].owner is not r or placement[r].view.offset or not placement[r].view.is_contiguous
-    }
+    """Indices of results that do not fill a storage of their own, which a kernel writes: arguments, states, parts and
+    rearrangements of values, values that are two results at once."""
+    stray, seen = set(), set()
+    for i, result in enumerate(graph.results):
+        at = placement[result]
+        whole = at.view.is_contiguous and not at.view.offset and at.view.size == at.owner.type.size
+        if not whole or not is_computed(at.owner) or id(at.owner) in seen:
+            stray.add(i)
+        seen.add(id(at.owner))
+    return stray
 
 
 def _copied_out(graph: Graph, wanted: set[int]) -> Graph:
@@ -82,31 +75,27 @@ def _copy(node: Node) -> Node:
 def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Node], dict[int, list[Node]], set[int]]:
     """Where updates live; id(value) → the readers of the old state, to run before it; indices of results that come too
     early to overwrite the state, because something computed from them still reads it."""
-    readers: dict[int, list[Node]] = {id(s): [] for s in graph.states}
-    for node in graph.nodes:
-        if not is_computed(node) or is_assembled(node):
-            continue
-        for operand in node.inputs:
-            root = root_of(operand)
-            if id(root) in readers:
-                readers[id(root)].append(node)
+    readers = _readers(graph)
     home, overwrites, late = {}, {}, set()
-    outputs = {id(o) for o in graph.outputs}
-    for i, (state, value) in enumerate(graph.updates, len(graph.outputs)):
+    for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
+        value = placement[result].owner
         before = [r for r in readers[id(state)] if r is not value]
-        above = {id(n) for n in topological([value])}
-        tail = [r for r in before if id(r) not in above]
-        follows = value.op is not COPY_OUT and (id(value) in outputs or _reaches(graph, value, tail))
-        if follows or (value.op is not COPY_OUT and not is_loop(value)):
+        if value.op is not COPY_OUT and (value.op.kind is not Kind.ELEMENTWISE or _reaches(graph, value, before)):
             late.add(i)
             continue
         home[id(value)], overwrites[id(value)] = state, before
     return home, overwrites, late
 
 
-def is_loop(node: Node) -> bool:
-    """Written element by element, so it may overwrite what it reads at the same element."""
-    return node.op.kind is Kind.ELEMENTWISE
+def _readers(graph: Graph) -> dict[int, list[Node]]:
+    """id(state) → the computed nodes that read it, through views or not."""
+    readers: dict[int, list[Node]] = {id(s): [] for s in graph.states}
+    for node in graph.nodes:
+        if is_computed(node) and not is_assembled(node):
+            for operand in node.inputs:
+                if (root := id(root_of(operand))) in readers:
+                    readers[root].append(node)
+    return readers
 
 
 def _reaches(graph: Graph, value: Node, targets: list[Node]) -> bool:
