@@ -141,9 +141,9 @@ SIGMOID = _unary("sigmoid", scipy.special.expit, "sigmoid_{t}({0})", lambda x, y
 
 EQ = _op("eq", _infer_bool("eq"), np.equal, "b1({0} == {1})")
 NE = _op("ne", _infer_bool("ne"), np.not_equal, "b1({0} != {1})")
-LT = _op("lt", _infer_bool("lt"), np.less, "b1({0} < {1})")
+LT: Op = _op("lt", _infer_bool("lt"), np.less, "b1({0} < {1})")
 LE = _op("le", _infer_bool("le"), np.less_equal, "b1({0} <= {1})")
-GT = _op("gt", _infer_bool("gt"), np.greater, "b1({0} > {1})")
+GT: Op = _op("gt", _infer_bool("gt"), np.greater, "b1({0} > {1})")
 GE = _op("ge", _infer_bool("ge"), np.greater_equal, "b1({0} >= {1})")
 
 
@@ -229,7 +229,7 @@ DETACH = register(Op("detach", Kind.ELEMENTWISE, lambda x: x, lambda x: x, None,
 def _integer_power(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if (b < 0).any():
         raise RuntimeError("pow: integers to negative integer powers are not allowed")
-    return np.power(a, b)
+    return np.asarray(np.power(a, b))
 
 
 # ---- builders: broadcast, promote, record ------------------------------------------------------------
@@ -273,39 +273,152 @@ def _floating(operands: Sequence[Operand]) -> DType:
     return dtype if dtype.kind == "f" else float32
 
 
-def _binary(op: Op, floating: bool = False) -> Callable[[Operand, Operand], Node]:
-    def build(a: Operand, b: Operand) -> Node:
-        return record(op, *_aligned(op.name, (a, b), _floating((a, b)) if floating else None))
-
-    build.__name__ = op.name
-    return build
+def _binary(op: Op, a: Operand, b: Operand) -> Node:
+    return record(op, *_aligned(op.name, (a, b)))
 
 
-def _float_unary(op: Op) -> Callable[[Operand], Node]:
-    def build(x: Operand) -> Node:
-        return record(op, *_aligned(op.name, (x,), _floating((x,))))
-
-    build.__name__ = op.name
-    return build
+def _function(op: Op, x: Operand) -> Node:
+    return record(op, as_node(x, _floating((x,))))
 
 
-def _plain_unary(op: Op) -> Callable[[Node], Node]:
-    def build(x: Node) -> Node:
-        return record(op, x)
-
-    build.__name__ = op.name
-    return build
+def add(a: Operand, b: Operand) -> Node:
+    """a + b."""
+    return _binary(ADD, a, b)
 
 
-add, sub, mul = map(_binary, (ADD, SUB, MUL))
-floor_divide, remainder, power = map(_binary, (FLOOR_DIVIDE, REMAINDER, POW))
-maximum, minimum = _binary(MAXIMUM), _binary(MINIMUM)
-div = _binary(DIV, floating=True)
-eq, ne, lt, le, gt, ge = map(_binary, (EQ, NE, LT, LE, GT, GE))
-exp, log, sqrt, rsqrt = map(_float_unary, (EXP, LOG, SQRT, RSQRT))
-tanh, sin, cos, erf, sigmoid = map(_float_unary, (TANH, SIN, COS, ERF, SIGMOID))
-neg, abs, sign = map(_plain_unary, (NEG, ABS, SIGN))
-detach = _plain_unary(DETACH)
+def sub(a: Operand, b: Operand) -> Node:
+    """a - b."""
+    return _binary(SUB, a, b)
+
+
+def mul(a: Operand, b: Operand) -> Node:
+    """a * b."""
+    return _binary(MUL, a, b)
+
+
+def div(a: Operand, b: Operand) -> Node:
+    """a / b, in floating point."""
+    return record(DIV, *_aligned("div", (a, b), _floating((a, b))))
+
+
+def floor_divide(a: Operand, b: Operand) -> Node:
+    """⌊a / b⌋."""
+    return _binary(FLOOR_DIVIDE, a, b)
+
+
+def remainder(a: Operand, b: Operand) -> Node:
+    """a - b ⌊a / b⌋, which has the sign of b."""
+    return _binary(REMAINDER, a, b)
+
+
+def power(a: Operand, b: Operand) -> Node:
+    """a ** b, by the op; `pow` knows shorter forms."""
+    return _binary(POW, a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Node:
+    """The larger operand; NaN wins."""
+    return _binary(MAXIMUM, a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Node:
+    """The smaller operand; NaN wins."""
+    return _binary(MINIMUM, a, b)
+
+
+def eq(a: Operand, b: Operand) -> Node:
+    """a == b."""
+    return _binary(EQ, a, b)
+
+
+def ne(a: Operand, b: Operand) -> Node:
+    """a != b."""
+    return _binary(NE, a, b)
+
+
+def lt(a: Operand, b: Operand) -> Node:
+    """a < b."""
+    return _binary(LT, a, b)
+
+
+def le(a: Operand, b: Operand) -> Node:
+    """a <= b."""
+    return _binary(LE, a, b)
+
+
+def gt(a: Operand, b: Operand) -> Node:
+    """a > b."""
+    return _binary(GT, a, b)
+
+
+def ge(a: Operand, b: Operand) -> Node:
+    """a >= b."""
+    return _binary(GE, a, b)
+
+
+def exp(x: Operand) -> Node:
+    """eˣ."""
+    return _function(EXP, x)
+
+
+def log(x: Operand) -> Node:
+    """The natural logarithm."""
+    return _function(LOG, x)
+
+
+def sqrt(x: Operand) -> Node:
+    """√x."""
+    return _function(SQRT, x)
+
+
+def rsqrt(x: Operand) -> Node:
+    """1 / √x."""
+    return _function(RSQRT, x)
+
+
+def tanh(x: Operand) -> Node:
+    """The hyperbolic tangent."""
+    return _function(TANH, x)
+
+
+def sin(x: Operand) -> Node:
+    """The sine of radians."""
+    return _function(SIN, x)
+
+
+def cos(x: Operand) -> Node:
+    """The cosine of radians."""
+    return _function(COS, x)
+
+
+def erf(x: Operand) -> Node:
+    """2/√π ∫₀ˣ exp(-t²) dt."""
+    return _function(ERF, x)
+
+
+def sigmoid(x: Operand) -> Node:
+    """1 / (1 + e⁻ˣ)."""
+    return _function(SIGMOID, x)
+
+
+def neg(x: Node) -> Node:
+    """-x."""
+    return record(NEG, x)
+
+
+def abs(x: Node) -> Node:
+    """|x|."""
+    return record(ABS, x)
+
+
+def sign(x: Node) -> Node:
+    """-1, 0 or 1; its gradient is 0."""
+    return record(SIGN, x)
+
+
+def detach(x: Node) -> Node:
+    """x without its history."""
+    return record(DETACH, x)
 
 
 def floor(x: Node) -> Node:
@@ -316,23 +429,19 @@ def floor(x: Node) -> Node:
 def pow(a: Operand, b: Operand) -> Node:
     """a ** b; the common constant powers of a floating tensor cost what their short forms do."""
     if isinstance(a, Node) and a.dtype.kind == "f" and not isinstance(b, Node):
-        short = {
-            2.0: lambda: mul(a, a),
-            3.0: lambda: mul(mul(a, a), a),
-            0.5: lambda: sqrt(a),
-            -1.0: lambda: div(1.0, a),
-        }
-        if float(b) in short:
-            return short[float(b)]()
+        if b == 2:
+            return mul(a, a)
+        if b == 3:
+            return mul(mul(a, a), a)
+        if b == 0.5:
+            return sqrt(a)
+        if b == -1:
+            return div(1.0, a)
     return power(a, b)
 
 
-def _logical(op: Op) -> Callable[..., Node]:
-    def build(*operands: Operand) -> Node:
-        return record(op, *_aligned(op.name, [truth(o) if isinstance(o, Node) else bool(o) for o in operands], bool_))
-
-    build.__name__ = op.name
-    return build
+def _logical(op: Op, *operands: Operand) -> Node:
+    return record(op, *_aligned(op.name, [truth(o) if isinstance(o, Node) else bool(o) for o in operands], bool_))
 
 
 def truth(x: Node) -> Node:
@@ -340,7 +449,19 @@ def truth(x: Node) -> Node:
     return x if x.dtype is bool_ else ne(x, 0)
 
 
-logical_and, logical_or, logical_not = map(_logical, (AND, OR, NOT))
+def logical_and(a: Operand, b: Operand) -> Node:
+    """Are both nonzero."""
+    return _logical(AND, a, b)
+
+
+def logical_or(a: Operand, b: Operand) -> Node:
+    """Is one of them nonzero."""
+    return _logical(OR, a, b)
+
+
+def logical_not(x: Operand) -> Node:
+    """Is x zero."""
+    return _logical(NOT, x)
 
 
 def where(condition: Node, a: Operand, b: Operand) -> Node:

@@ -1,4 +1,4 @@
-"""graft: one operand's value with another's history. In-place writes outside autograd need it on tensors that have one."""
+"""graft: one operand's value with another's history, for in-place writes outside autograd to a tensor that has one."""
 
 from __future__ import annotations
 

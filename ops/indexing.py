@@ -84,7 +84,7 @@ def _infer_slice_update(base: TensorType, source: TensorType, **attrs: tuple[int
 
 def _scatter_add(base: Array, index: Array, source: Array, *, axis: int) -> Array:
     out = base.copy()
-    np.add.at(out, (slice(None),) * axis + (index,), source)
+    np.add.at(np.moveaxis(out, axis, 0), index, np.moveaxis(source, range(axis, axis + index.ndim), range(index.ndim)))
     return out
 
 
@@ -203,8 +203,8 @@ TAKE_ALONG = register(
 )
 SCATTER_ADD = _scatter("scatter_add", _infer_scatter("scatter_add"), _scatter_add, _vjp_scatter_add, _adds)
 PUT_ALONG_ADD = _scatter("put_along_add", _infer_put_along("put_along_add"), _put_along_add, _vjp_put_along_add, _adds)
-PUT = _scatter("put", _infer_scatter("put"), _put, _vjp_assignment(lambda: GATHER, lambda: PUT))
-PUT_ALONG = _scatter(
+PUT: Op = _scatter("put", _infer_scatter("put"), _put, _vjp_assignment(lambda: GATHER, lambda: PUT))
+PUT_ALONG: Op = _scatter(
     "put_along", _infer_put_along("put_along"), _put_along, _vjp_assignment(lambda: TAKE_ALONG, lambda: PUT_ALONG)
 )
 SLICE_UPDATE = _scatter("slice_update", _infer_slice_update, _slice_update, _vjp_slice_update)
@@ -233,7 +233,7 @@ def put(base: Node, index: Node, source: Node, axis: int = 0, wrap: bool = False
 def take_along(x: Node, index: Node, axis: int, wrap: bool = False) -> Node:
     """out[i…] = x[…index[i…]…] along `axis` (torch.gather): index may be smaller than x on the other axes."""
     if not x.type.ndim and not index.type.ndim:  # PyTorch reads scalars as vectors of one
-        return movement.reshape(take_along(*(movement.reshape(n, (1,)) for n in (x, index)), axis, wrap), ())
+        return movement.reshape(take_along(movement.reshape(x, (1,)), movement.reshape(index, (1,)), axis, wrap), ())
     axis = movement.normalize_axis(axis, x.type.ndim)
     x = _cut_to(x, index, axis)
     return record(TAKE_ALONG, x, check_index(index, x.shape[axis], wrap), axis=axis)

@@ -56,8 +56,8 @@ def _words(seed: Array, offset: Array, size: int) -> tuple[Array, Array]:
 def _uniform(seed: Array, offset: Array, *, shape: tuple[int, ...], dtype: DType) -> Array:
     w0, w1 = _words(seed, offset, math.prod(shape))
     if dtype is float32:
-        return ((w0 >> 8) * np.float32(2.0**-24)).astype(np.float32).reshape(shape)
-    return ((w0 * 2.0**21 + (w1 >> 11)) * 2.0**-53).reshape(shape)
+        return np.asarray((w0 >> 8) * np.float32(2.0**-24), np.float32).reshape(shape)
+    return np.asarray((w0 * 2.0**21 + (w1 >> 11)) * 2.0**-53).reshape(shape)
 
 
 def _normal(seed: Array, offset: Array, *, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -66,7 +66,7 @@ def _normal(seed: Array, offset: Array, *, shape: tuple[int, ...], dtype: DType)
         u1, u2 = ((w0 >> 8) + 1) * 2.0**-24, (w1 >> 8) * 2.0**-24
     else:
         u1, u2 = (w0 + 1.0) * 2.0**-32, w1 * 2.0**-32
-    return (np.sqrt(-2 * np.log(u1)) * np.cos(2 * np.pi * u2)).astype(dtype.numpy).reshape(shape)
+    return np.asarray(np.sqrt(-2 * np.log(u1)) * np.cos(2 * np.pi * u2), dtype.numpy).reshape(shape)
 
 
 def _infer(name: str) -> Callable[..., TensorType]:

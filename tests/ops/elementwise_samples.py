@@ -12,7 +12,7 @@ import numpy as np
 from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import DTYPES, bool_, float32, int32, uint8
-from tinygrad_lite.ops import elementwise
+from tinygrad_lite.ops import elementwise, graft
 
 
 def unary(
@@ -239,6 +239,15 @@ ELEMENTWISE = {
     ],
     "detach": [
         Sample(name, reals(shape, dtype=dtype), elementwise.detach, lambda x: x)
+        for name, shape, dtype in [
+            ("matrix", (2, 3), "float64"),
+            ("scalar", (), "float64"),
+            ("empty", (0,), "float32"),
+            ("f32", (4,), "float32"),
+        ]
+    ],
+    "graft": [
+        Sample(name, reals(shape, shape, dtype=dtype), graft.graft, lambda value, history: value)
         for name, shape, dtype in [
             ("matrix", (2, 3), "float64"),
             ("scalar", (), "float64"),

@@ -13,6 +13,7 @@ from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.record import leaf, mode
 from tinygrad_lite.ir.types import bool_, float32, float64, int32, int64, uint8
 from tinygrad_lite.ops import elementwise as ew
+from tinygrad_lite.ops.graft import graft
 from tinygrad_lite.ops.leaf import input
 from tinygrad_lite.ops.promote import promote_types, result_type
 
@@ -108,6 +109,12 @@ def test_detach_and_comparisons_have_no_gradient():
     assert ew.detach(x).grad is None
     assert ew.lt(x, 2.0).grad is None
     assert ew.detach(x).value is x.value
+
+
+def test_a_graft_sends_its_gradient_to_the_history():
+    value, history = slopes(graft, [1.0, 2.0], [3.0, 4.0])
+    assert value is None
+    np.testing.assert_array_equal(history, [1, 1])
 
 
 def test_steps_have_zero_gradients_not_none():
