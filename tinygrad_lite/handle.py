@@ -562,7 +562,7 @@ class Tensor:
             raise TypeError("only leaf tensors can be pickled; detach() first")
         return (
             restore,
-            (type(self), np.ascontiguousarray(self._values("pickle")), self.requires_grad),
+            (type(self), np.array(self._values("pickle"), order="C"), self.requires_grad),
             dict(self.__dict__),
         )
 
