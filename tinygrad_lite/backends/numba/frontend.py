@@ -27,8 +27,6 @@ from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, T
 from . import intrinsics
 from .scalars import scalar_names
 
-# Never nnan, ninf: masks of -inf and NaN mean what they say. Never arcp: 1 / sqrt(x) would be estimated, NaN at 0.
-FASTMATH = {"contract", "nsz"}
 I64 = ir.IntType(64)
 PASSES = (TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA, NopythonTypeInference, PreLowerStripPhis,
           IRLegalization, AnnotateTypes, NativeLowering, NoPythonBackend)
@@ -75,7 +73,7 @@ class _Library(JITCodeLibrary):
 def _flags() -> Any:
     flags = compiler.Flags()
     registry.cpu_target.options.parse_as_flags(
-        flags, {"nopython": True, "fastmath": FASTMATH, "error_model": "numpy"})
+        flags, {"nopython": True, "fastmath": False, "error_model": "numpy"})
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.enable_pyobject = False
     return flags

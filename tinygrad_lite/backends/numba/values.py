@@ -1,7 +1,8 @@
 """LLVM values with Python's operators, so that a formula reads as one; and the @intrinsic that carries it into Numba.
 
 Formulas are emitted in place as LLVM instructions: a helper function compiled by Numba would cost some 50 ms of typing
-and linking in every kernel that uses it. Fast-math flags come from the kernel (`contract nsz`), not from here.
+and linking in every kernel that uses it. Formulas may contract into FMAs; the kernels around them may not, so that plain
+arithmetic rounds as NumPy's does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numba import types
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
+FLAGS = ("contract", "nsz")
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 SUFFIX = {F32: "f32", F64: "f64", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
@@ -45,8 +47,9 @@ class Value:
         return other.value if isinstance(other, Value) else ir.Constant(self.type, other)
 
     def _binary(self, other: Any, float_op: str, int_op: str) -> Value:
-        emit = getattr(self.builder, float_op if self.is_float else int_op)
-        return Value(self.builder, emit(self.value, self._operand(other)))
+        if self.is_float:
+            return Value(self.builder, getattr(self.builder, float_op)(self.value, self._operand(other), flags=FLAGS))
+        return Value(self.builder, getattr(self.builder, int_op)(self.value, self._operand(other)))
 
     def __add__(self, other: Any) -> Value:
         return self._binary(other, "fadd", "add")
