@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from tinygrad_lite.models import gpt
-
 from tinygrad_lite.nn import Module
 
 # name → constructor; keyword arguments replace fields of the preset

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tinygrad_lite.tensor import Tensor
-
 import tinygrad_lite as tl
 from tinygrad_lite import nn
 from tinygrad_lite.nn import functional as F
+from tinygrad_lite.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,11 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
+        with nn.init.skip_random():  # drawn below, once
+            self._build(config)
+        self.reset_parameters()
+
+    def _build(self, config: GPTConfig) -> None:
         self.wte = nn.Embedding(config.vocab_size, config.n_embd)
         self.wpe = nn.Embedding(config.block_size, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
@@ -126,7 +130,6 @@ class GPT(nn.Module):
         self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         if config.tied:
             self.head.weight = self.wte.weight
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the initial weights again."""

@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tinygrad_lite.models import MODELS, build
-from tinygrad_lite.models.gpt import GPT, PRESETS, GPTConfig, generate, param_groups
 
 import tinygrad_lite as tl
 from tinygrad_lite import nn, optim
+from tinygrad_lite.models import MODELS, build
+from tinygrad_lite.models.gpt import GPT, PRESETS, GPTConfig, generate, param_groups
 
 VARIANTS = {
     "plain": GPTConfig(11, 8, 2, 2, 12),

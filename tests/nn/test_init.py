@@ -86,3 +86,10 @@ def test_parameters_stay_leaves_that_require_gradients():
     layer = nn.Linear(3, 4)
     init.normal_(layer.weight)
     assert layer.weight.is_leaf and layer.weight.requires_grad
+
+
+def test_random_draws_can_be_skipped():
+    with init.skip_random():
+        layer, norm = nn.Linear(3, 4), nn.LayerNorm(3)
+    assert np.all(layer.weight.detach().numpy() == 0) and np.all(norm.weight.detach().numpy() == 1)
+    assert not np.all(nn.Linear(3, 4).weight.detach().numpy() == 0)

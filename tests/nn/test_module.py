@@ -7,10 +7,10 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from tinygrad_lite.ir.record import mode
 
 import tinygrad_lite as tl
 from tinygrad_lite import nn
+from tinygrad_lite.ir.record import mode
 from tinygrad_lite.nn.module import module_versions
 
 
@@ -308,3 +308,17 @@ def test_repr():
 def test_no_forward():
     with pytest.raises(NotImplementedError, match="Module defines no forward"):
         nn.Module()(1)
+
+
+def test_a_parameter_has_memory_of_its_own():
+    array = np.ones((3, 2), np.float32)
+    source = tl.from_numpy(array)
+    one, other = nn.Parameter(source.T), nn.Parameter(source.T)
+    assert one.is_leaf and one.requires_grad and one.shape == (2, 3) and one.is_contiguous()
+    with tl.no_grad():
+        one.copy_(one * 2)
+    assert np.all(array == 1) and np.all(other.detach().numpy() == 1)
+    assert nn.Parameter(tl.tensor(2.0)).shape == () and not nn.Parameter(source, requires_grad=False).requires_grad
+    assert nn.Parameter().numel() == 0 and repr(one).startswith("Parameter containing:\n")
+    with pytest.raises(TypeError, match="ndarray"):
+        nn.Parameter(array)

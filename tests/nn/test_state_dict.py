@@ -95,12 +95,14 @@ def test_not_strict_returns_what_did_not_match_but_refuses_shapes():
         model.load_state_dict([("0.bias", tl.ones(4))])
 
 
-def test_assign_takes_the_tensors():
+def test_assign_replaces_the_parameters():
     model, other = net(), net()
     model[0].bias.requires_grad_(False)
-    state = other.state_dict()
+    weight = model[0].weight
+    state = other.double().state_dict()
     model.load_state_dict(state, assign=True)
     assert isinstance(model[0].weight, nn.Parameter)
     assert model[0].weight.requires_grad and not model[0].bias.requires_grad
-    nn.init.zeros_(other[0].weight)
-    assert np.all(model[0].weight.detach().numpy() == 0)
+    assert model[0].weight is not weight and model[0].weight.dtype == tl.float64
+    np.testing.assert_array_equal(model[0].weight.detach().numpy(), other[0].weight.detach().numpy())
+    assert model[1].seen is state["1.seen"]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from tinygrad_lite.ir.record import mode
 
 import tinygrad_lite as tl
 from tinygrad_lite import nn
+from tinygrad_lite.ir.record import mode
 
 GRADS = [np.array([3.0, -4.0], np.float32), np.array([[12.0]], np.float32)]
 

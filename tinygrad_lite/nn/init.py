@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tinygrad_lite.autograd import no_grad
-from tinygrad_lite.tensor import Tensor, as_tensor, rand, randn
+from tinygrad_lite.tensor import Tensor, as_tensor, float64, rand, randn
 
 _GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75}
 _LINEAR = ("linear", "sigmoid", *(f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)))
@@ -38,6 +41,29 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * window, tensor.shape[0] * window
 
 
+class _Drawing(threading.local):
+    """Whether random initialisers draw."""
+
+    enabled = True
+
+
+_drawing = _Drawing()
+
+
+@contextmanager
+def skip_random() -> Iterator[None]:
+    """Within, random initialisers leave their tensors as they are: for models about to be filled by other means."""
+    before, _drawing.enabled = _drawing.enabled, False
+    try:
+        yield
+    finally:
+        _drawing.enabled = before
+
+
+def _draw(tensor: Tensor, values: Callable[[], Any]) -> Tensor:
+    return _fill(tensor, values()) if _drawing.enabled else tensor
+
+
 def _fill(tensor: Tensor, values: Any) -> Tensor:
     with no_grad():
         tensor.copy_(values if isinstance(values, Tensor) else as_tensor(np.asarray(values)))
@@ -46,19 +72,23 @@ def _fill(tensor: Tensor, values: Any) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     """Uniform in [a, b)."""
-    return _fill(tensor, rand(*tensor.shape, dtype=tensor.dtype) * (b - a) + a)
+    return _draw(tensor, lambda: rand(*tensor.shape, dtype=tensor.dtype) * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal with the given mean and standard deviation."""
-    return _fill(tensor, randn(*tensor.shape, dtype=tensor.dtype) * std + mean)
+    return _draw(tensor, lambda: randn(*tensor.shape, dtype=tensor.dtype) * std + mean)
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Normal restricted to [a, b], by the inverse of its distribution function."""
     low, high = ndtr((a - mean) / std), ndtr((b - mean) / std)
-    uniform = rand(*tensor.shape).numpy().astype(np.float64)
-    return _fill(tensor, np.clip(ndtri(low + uniform * (high - low)) * std + mean, a, b))
+
+    def values() -> np.ndarray[Any, Any]:
+        uniform = rand(*tensor.shape, dtype=float64).numpy()
+        return np.clip(ndtri(low + uniform * (high - low)) * std + mean, a, b)
+
+    return _draw(tensor, values)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -117,7 +147,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_ needs at least 2 axes, the tensor has {tensor.dim()}")
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
-    draw = randn(max(rows, columns), min(rows, columns)).numpy().astype(np.float64)
-    q, r = np.linalg.qr(draw)
-    q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
-    return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tuple(tensor.shape)))
+
+    def values() -> np.ndarray[Any, Any]:
+        q, r = np.linalg.qr(randn(max(rows, columns), min(rows, columns), dtype=float64).numpy())
+        q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
+        return gain * (q if rows >= columns else q.T).reshape(tuple(tensor.shape))
+
+    return _draw(tensor, values)

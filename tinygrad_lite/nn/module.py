@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from tinygrad_lite.guards import SCALARS, Is
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType
 from tinygrad_lite.nn.hooks import Hook, RemovableHandle
@@ -29,24 +30,6 @@ class ModuleVersions:
 
 
 module_versions = ModuleVersions()
-
-
-class Is:
-    """Equal to another `Is` of the very same object; holds it, so that its identity is not reused."""
-
-    __slots__ = ("object",)
-
-    def __init__(self, object: Any) -> None:
-        self.object = object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Is) and other.object is self.object
-
-    def __hash__(self) -> int:
-        return id(self.object)
-
-    def __repr__(self) -> str:
-        return f"Is({type(self.object).__name__})"
 
 
 class Incompatible(NamedTuple):
@@ -475,7 +458,7 @@ class Module:
         Args:
             state_dict: tensors or arrays by path.
             strict: missing and unexpected keys are errors; otherwise they are returned. A wrong shape always is one.
-            assign: take the tensors themselves instead of copying their values.
+            assign: put new parameters and the given buffers in place of the model's, with the dtypes they come in.
 
         Raises:
             RuntimeError: names every missing, unexpected and mis-shaped key.
@@ -529,16 +512,13 @@ def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
-_BY_VALUE = (bool, int, float, str, bytes, type(None))
-
-
 def _same(old: Any, new: Any) -> bool:
     """Whether assigning `new` over `old` changes nothing: the same object, or an equal plain scalar of one type."""
-    return old is new or (type(old) is type(new) and isinstance(old, _BY_VALUE) and old == new)
+    return old is new or (type(old) is type(new) and isinstance(old, SCALARS) and old == new)
 
 
 def _guarded(value: Any) -> Any:
-    if isinstance(value, _BY_VALUE):
+    if isinstance(value, SCALARS):
         return type(value), value
     if type(value) is tuple:
         return tuple(_guarded(v) for v in value)

@@ -16,7 +16,8 @@ class Parameter(Tensor):
     """A leaf tensor that requires grad, and that a Module registers when it is assigned to an attribute.
 
     Args:
-        data: its value, without history; the storage is shared until either is written to. None: an empty tensor.
+        data: its value, without history, which is copied: in-place writes to one do not show in the other.
+            None is an empty tensor.
         requires_grad: whether autograd follows it.
     """
 
@@ -35,5 +36,5 @@ class Parameter(Tensor):
 
 
 def _rooted(node: Node) -> Node:
-    """A node of the same value that no other handle has: a view would follow its base."""
-    return detach(node) if node.value is None else leaf(np.ascontiguousarray(node.value))
+    """A node of the same value that no other handle has, on memory of its own: compiled steps write to it in place."""
+    return detach(node) if node.value is None else leaf(np.array(node.value, order="C"))

@@ -107,7 +107,7 @@ class Optimizer:
                 if params:
                     self._step_group(index, group, params)
             if mode.trace is not None:
-                mode.trace.static_value(f"{type(self).__name__}.structure", lambda: self._structure)
+                mode.trace.static_value(self._label("structure"), lambda: self._structure)
         return loss
 
     def _step_group(self, index: int, group: Group, params: list[Tensor]) -> None:
@@ -115,8 +115,12 @@ class Optimizer:
 
     # Hyper-parameters
 
-    def _label(self, index: int, name: str) -> str:
-        return f"{type(self).__name__}.{index}.{name}"
+    def _label(self, name: str) -> str:
+        """What a capture calls one of this optimiser's values; the next of the class in one capture gets a number."""
+        kind, count = type(self).__name__, 0
+        while mode.trace.static_value(kind if not count else f"{kind}{count}", lambda: id(self)) != id(self):
+            count += 1  # the label answers with the value it was first given: another optimiser's
+        return f"{kind if not count else f'{kind}{count}'}.{name}"
 
     def _hyper(self, index: int, name: str, read: Callable[[], float] | None = None) -> Any:
         """A number that may change between steps: a float, or in a capture a 0-d tensor that is re-read at each call.
@@ -129,11 +133,11 @@ class Optimizer:
             def read() -> float:
                 return float(group[name])
 
-        return read() if mode.trace is None else mode.trace.runtime_scalar(self._label(index, name), read)
+        return read() if mode.trace is None else mode.trace.runtime_scalar(self._label(f"{index}.{name}"), read)
 
     def _static(self, index: int, name: str, read: Callable[[], Hashable]) -> Any:
         """A value that selects code; a compiled function that read it is captured anew when it has changed."""
-        return read() if mode.trace is None else mode.trace.static_value(self._label(index, name), read)
+        return read() if mode.trace is None else mode.trace.static_value(self._label(f"{index}.{name}"), read)
 
     # State
 
@@ -143,6 +147,8 @@ class Optimizer:
         if state.get(name) is None:
             with mode.eager():
                 state[name] = zeros(param.shape, dtype=param.dtype)
+        if mode.trace is not None:
+            mode.trace.name(state[name], param, name)
         return state[name]
 
     def _count_steps(self, params: list[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
@@ -155,7 +161,9 @@ class Optimizer:
         sharing: dict[int, tuple[Tensor, list[Tensor]]] = {}
         for p, state in zip(params, states, strict=True):
             sharing.setdefault(id(state["step"]), (state["step"], []))[1].append(p)
-        for count, _ in sharing.values():
+        for count, users in sharing.values():
+            if mode.trace is not None:
+                mode.trace.name(count, users[0], "step")
             count.copy_(count + 1)
         return list(sharing.values())
 
