@@ -46,7 +46,7 @@ class _Indexed(Module):
     def __delitem__(self, index: int | slice) -> None:
         keys = list(self._modules)
         gone = set(keys[index]) if isinstance(index, slice) else {self._at(index)}
-        self._refill(child for key, child in self._modules.items() if key not in gone)
+        self._refill([child for key, child in self._modules.items() if child is not None and key not in gone])
 
     def append(self, module: Module) -> Any:
         """Add one module at the end."""
@@ -81,12 +81,10 @@ class Sequential(_Indexed):
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         super().__init__()
-        if len(modules) == 1 and isinstance(modules[0], Mapping):
-            for name, module in modules[0].items():
-                self.add_module(name, module)
-        else:
-            for i, module in enumerate(modules):
-                self.add_module(str(i), module)  # type: ignore[arg-type]
+        first = modules[0] if len(modules) == 1 else None
+        named = first.items() if isinstance(first, Mapping) else ((str(i), m) for i, m in enumerate(modules))
+        for name, module in named:
+            self.add_module(name, module)  # type: ignore[arg-type]
 
     def _sliced(self, index: slice) -> Sequential:
         # A slice shares its modules with the whole, whose names (and scopes) they keep.

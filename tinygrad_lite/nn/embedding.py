@@ -51,7 +51,9 @@ class Embedding(Module):
         """An Embedding around a (rows, dim) table; frozen unless told otherwise."""
         if embeddings.dim() != 2:
             raise ValueError(f"the table must have 2 axes, not {embeddings.dim()}")
-        layer = cls(*embeddings.shape, padding_idx=padding_idx)
+        rows, width = embeddings.shape
+        with init.skip_random():
+            layer = cls(rows, width, padding_idx)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 
