@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, root_of
+from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, is_virtual, root_of
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 _ALONE = frozenset({"scatter_add", "put_along_add"})
@@ -53,7 +53,7 @@ def _is_arg(node: Node) -> bool:
 
 
 def writers(node: Node) -> Iterator[Node]:
-    """The computed nodes whose kernels fill `node`'s storage as seen through views and assembly, in order."""
+    """The computed nodes whose kernels fill `node`'s storage as seen through views, assembly and virtual values, in order."""
     stack = [node]
     while stack:
         at = root_of(stack.pop())
@@ -61,6 +61,8 @@ def writers(node: Node) -> Iterator[Node]:
             stack.extend(reversed(at.inputs))
         elif is_computed(at):
             yield at
+        elif is_virtual(at):  # computed on the fly, from a seed and an offset that lie in memory
+            stack.extend(reversed(at.inputs))
 
 
 def fuse(graph: Graph, overwrites: dict[int, list[Node]] | None = None) -> list[Group]:
@@ -102,6 +104,7 @@ class _Fusion:
         self.groups: list[Group] = []
         self.above: list[int] = []
         self.of: dict[int, Group] = {}
+        self.turn: dict[int, int] = {}  # when a node was added
         self.readers: dict[int, list[Group]] = {}  # root id → groups that read it: candidates for sharing a load
         self.depends = {id(n): _depends(n) for n in graph.nodes if is_computed(n) and not is_assembled(n)}
         _order_pieces(graph, self.depends)
@@ -111,6 +114,7 @@ class _Fusion:
             self.depends[value] += [r for r in {id(r): r for r in readers}.values() if id(r) not in known]
 
     def add(self, node: Node) -> None:
+        self.turn[id(node)] = len(self.turn)
         needed = {self.of[id(d)].index for d in self.depends[id(node)]}
         group = self._home(node, needed) if _kind(node) == "loops" and "alone" not in node.op.traits else None
         if group is None:
@@ -118,11 +122,55 @@ class _Fusion:
             self.groups.append(group)
             self.above.append(0)
         self._join(node, group, needed)
+        for operand, _ in fusible_operands(node):
+            other = self.of[id(operand)]
+            if other is not group and self._mergeable(group, other):
+                self._merge(group, other)
+
+    def _mergeable(self, a: Group, b: Group) -> bool:
+        """May the loops of two groups become one? They walk one domain, and no path leads from one out and into the other."""
+        if any(g.kind != "loops" or "alone" in g.nodes[0].op.traits for g in (a, b)):
+            return False
+        if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes) or len(a.nodes) + len(b.nodes) > MAX_NODES:
+            return False
+        if self._path_around(a, b) or self._path_around(b, a):
+            return False
+        inside = {id(n) for n in (*a.nodes, *b.nodes)}
+        if any(self.from_memory[i] & inside for i in inside):
+            return False
+        axes, overwriting = a.axes or b.axes, [n for n in (*a.nodes, *b.nodes) if self.overwrites.get(id(n))]
+        readers = [r for n in overwriting for r in self.overwrites[id(n)] if id(r) in inside]
+        if overwriting and (axes or not all(_reads_same_element(r) for r in readers)):
+            return False
+        both = Group("loops", -1, a.shape, axes, [*a.nodes, *b.nodes])
+        return all(_fits(n, both) for n in both.nodes)
+
+    def _path_around(self, source: Group, target: Group) -> bool:
+        """Does `target` depend on a third group that depends on `source`?"""
+        return any(self.above[i] >> source.index & 1 for i in target.before if i != source.index)
+
+    def _merge(self, group: Group, other: Group) -> None:
+        """`group` takes over the nodes of `other`, whose number stays behind as an alias in the bit sets."""
+        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda n: self.turn[id(n)])
+        group.axes = group.axes or other.axes
+        for node in other.nodes:
+            self.of[id(node)] = group
+        self.groups = [group if g is other else g for g in self.groups]
+        mine, alias = 1 << group.index, 1 << other.index
+        for g in self.groups:
+            if other.index in g.before:
+                g.before = (g.before - {other.index}) | {group.index}
+        group.before = (group.before | other.before) - {group.index, other.index}
+        above = (self.above[group.index] | self.above[other.index]) & ~(mine | alias)
+        self.above[group.index] = self.above[other.index] = above
+        for i, others in enumerate(self.above):
+            if others & (mine | alias):
+                self.above[i] = others | above | mine
 
     def _home(self, node: Node, needed: set[int]) -> Group | None:
         """The group that `node` may join: a producer's first, else one that reads what it reads."""
         near = {g.index for operand, _ in fusible_operands(node) if (g := self.of.get(id(operand)))}
-        shared = {g.index for o in node.inputs for g in self.readers.get(id(root_of(o)), ()) if o.type.size > 1}
+        shared = {g.index for o in node.inputs for g in self.readers.get(id(root_of(o)), ()) if root_of(o).type.size > 1}
         for candidates in (near, shared - near):
             for index in sorted(candidates, reverse=True):
                 if self._legal(node, self.groups[index], needed):
@@ -164,6 +212,7 @@ class _Fusion:
                 self.above[i] = others | above
 
     def finish(self) -> list[Group]:
+        self.groups = list({id(g): g for g in self.groups}.values())
         self._mark_stored()
         return _by_dependency(self.groups)
 
@@ -280,6 +329,7 @@ def _would_be_column(group: Group, axes: frozenset[int]) -> bool:
 
 def _by_dependency(groups: list[Group]) -> list[Group]:
     """Run order: topological, otherwise as the program was written."""
+    number = {g.index: g for g in groups}
     waiting = {g.index: len(g.before) for g in groups}
     users: dict[int, list[Group]] = {g.index: [] for g in groups}
     for g in groups:
@@ -289,7 +339,7 @@ def _by_dependency(groups: list[Group]) -> list[Group]:
     heapq.heapify(ready)
     result = []
     while ready:
-        group = groups[heapq.heappop(ready)[1]]
+        group = number[heapq.heappop(ready)[1]]
         result.append(group)
         for user in users[group.index]:
             waiting[user.index] -= 1
