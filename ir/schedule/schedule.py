@@ -7,13 +7,14 @@ elsewhere and copied at the end.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse
-from tinygrad_lite.ir.schedule.place import Placement, is_assembled, is_computed, legalise, root_of
+from tinygrad_lite.ir.schedule.place import Placement, is_assembled, is_computed, is_virtual, legalise, root_of
 
 COPY_OUT = register(
     Op("copy_out", Kind.ELEMENTWISE, lambda x: x, lambda x: x.copy(), None, "{0}", traits=frozenset({"alone", "copy"}))
@@ -88,14 +89,24 @@ def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Nod
 
 
 def _readers(graph: Graph) -> dict[int, list[Node]]:
-    """id(state) → the computed nodes that read it, through views or not."""
+    """id(state) → the computed nodes that read it, directly, through views or through virtual values."""
     readers: dict[int, list[Node]] = {id(s): [] for s in graph.states}
     for node in graph.nodes:
         if is_computed(node) and not is_assembled(node):
-            for operand in node.inputs:
-                if (root := id(root_of(operand))) in readers:
-                    readers[root].append(node)
+            for source in _sources(node):
+                if id(source) in readers:
+                    readers[id(source)].append(node)
     return readers
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What `node`'s kernel loads: its operands behind views and virtual values."""
+    stack = [root_of(i) for i in node.inputs]
+    while stack:
+        source = stack.pop()
+        if is_virtual(source):
+            stack.extend(root_of(i) for i in source.inputs)
+        yield source
 
 
 def _reaches(graph: Graph, value: Node, targets: list[Node]) -> bool:

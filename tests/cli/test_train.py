@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from tinygrad_lite.cli import training
 from tinygrad_lite.cli.app import run
 from tinygrad_lite.cli.display import Display
+from tinygrad_lite.cli.training import Trainer
 from tinygrad_lite.utils import checkpoint
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 60
@@ -52,10 +52,10 @@ def interrupt_at(monkeypatch):
 
 def diverge_after(good_steps, monkeypatch):
     """Every compiled step after that many gives a NaN."""
-    original = training.compile_step
+    original, calls = Trainer.compile_step, []
 
-    def compile_step(*arguments):
-        step, calls = original(*arguments), []
+    def compile_step(self):
+        step = original(self)
 
         def wrapped(x, y):
             calls.append(1)
@@ -64,7 +64,7 @@ def diverge_after(good_steps, monkeypatch):
 
         return wrapped
 
-    monkeypatch.setattr(training, "compile_step", compile_step)
+    monkeypatch.setattr(Trainer, "compile_step", compile_step)
 
 
 def test_a_run_leaves_its_files_and_reports(tmp_path, text, capsys):

@@ -31,11 +31,14 @@ class Stage(enum.StrEnum):
     scheduled = "scheduled"
 
 
-class Format(enum.StrEnum):
+class Form(enum.StrEnum):
     text = "text"
     dot = "dot"
     svg = "svg"
     json = "json"
+
+
+EXTENSIONS = {Form.text: ".txt", Form.dot: ".dot", Form.svg: ".svg", Form.json: ".json"}
 
 
 def main() -> None:
@@ -147,3 +150,20 @@ def sample(
 
     model, vocabulary = load_model(checkpoint / CHECKPOINT if checkpoint.is_dir() else checkpoint)
     print(write_on(model, vocabulary, prompt, length, temperature, top_k, seed))
+
+
+@app.command()
+def graph(
+    model: Annotated[str, typer.Argument(help="The name of a model, such as gpt-nano.")],
+    stage: Annotated[Stage, typer.Option(help="How far the compiler has come.")] = Stage.traced,
+    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.text,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+    train: Annotated[
+        bool, typer.Option("--train/--inference", help="The whole training step, or forward alone.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences in the example input.")] = 1,
+) -> None:
+    """Write the graph of a model as the compiler sees it."""
+    from tinygrad_lite.cli import graphs
+
+    graphs.write(graphs.graph_of(model, stage.value, train, batch), EXTENSIONS[form], output)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import tinygrad_lite as tl
 from tinygrad_lite.data import CharVocabulary
 from tinygrad_lite.errors import UserError
@@ -29,7 +27,7 @@ def build_model(config: dict[str, Any]) -> GPT:
 
 def load_gpt(path: Path) -> dict[str, Any]:
     """The tree of a GPT's checkpoint."""
-    tree = checkpoint.load(path)
+    tree = tl.load(path)
     if tree.get("architecture") != "gpt":
         raise CheckpointError(f"{path} holds another architecture: {tree.get('architecture')}, expected gpt")
     return tree
@@ -41,22 +39,11 @@ def load_model(path: Path) -> tuple[GPT, CharVocabulary]:
     with guarded(path):
         model = build_model(tree["config"])
         checkpoint.check_arrays(model.state_dict(), tree["model"], path)
-        model.load_state_dict(as_tensors(tree["model"]))
+        model.load_state_dict(tree["model"])
         vocabulary = CharVocabulary(tree["characters"])
         if len(vocabulary) != tree["config"]["vocab_size"]:
             raise CheckpointError(f"{path} is damaged: its vocabulary has {len(vocabulary)} characters")
     return model.eval(), vocabulary
-
-
-def as_tensors(tree: Any) -> Any:
-    """`tree` with a Tensor for each array in it."""
-    if isinstance(tree, np.ndarray):
-        return tl.from_numpy(tree.copy())  # the file's own bytes are read-only
-    if isinstance(tree, dict):
-        return {key: as_tensors(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(as_tensors(value) for value in tree)
-    return tree
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 import tinygrad_lite as tl
 from tinygrad_lite import viz
 from tinygrad_lite.cli.artifacts import draw_losses
@@ -46,8 +48,15 @@ def write_files(trainer: Trainer, text: str) -> list[Path]:
     (folder / "sample.txt").write_text(text, encoding="utf-8")
     curves = [folder / "loss.png", folder / "loss.svg"]
     draw_losses(trainer.losses, trainer.validations, curves)
-    step = folder / "step.txt"
-    step.write_text(trainer.train_step.graph("optimised").to_text(), encoding="utf-8")
+    step = viz.draw(trainer.train_step.graph("optimised"), folder / "step.txt")
+    return [trainer.path, folder / "sample.txt", *curves, step, draw_model(trainer)]
+
+
+def draw_model(trainer: Trainer) -> Path:
+    """The model's graph as graph.svg, or as graph.dot where nothing can draw."""
     ids, _ = trainer.data.batch(trainer.options.batch, trainer.options.seed, 0)
-    drawing = viz.draw(tl.trace(trainer.model, tl.from_numpy(ids)), folder / "graph.svg")
-    return [trainer.path, folder / "sample.txt", *curves, step, drawing]
+    try:
+        return viz.draw(tl.trace(trainer.model, tl.from_numpy(ids)), trainer.path.with_name("graph.svg"))
+    except viz.NoRenderer as error:
+        Console(stderr=True).print(error, soft_wrap=True)
+        return error.kept

@@ -18,11 +18,11 @@ import numpy as np
 import tinygrad_lite as tl
 from tinygrad_lite import nn
 from tinygrad_lite.cli.display import Display
-from tinygrad_lite.cli.loading import CHECKPOINT, as_tensors, build_model, guarded, load_gpt
+from tinygrad_lite.cli.loading import CHECKPOINT, build_model, guarded, load_gpt
 from tinygrad_lite.cli.options import SHAPE, TrainOptions
 from tinygrad_lite.data import CharVocabulary, TextDataset, python_reference, read_text
 from tinygrad_lite.errors import UserError
-from tinygrad_lite.models.gpt import GPT, param_groups
+from tinygrad_lite.models.gpt import param_groups
 from tinygrad_lite.optim import AdamW
 from tinygrad_lite.utils import checkpoint
 from tinygrad_lite.utils.checkpoint import CheckpointError
@@ -55,12 +55,16 @@ class Trainer:
         self.held_out = TextDataset(ids[cut:], options.block, "validation part of the text")
         tl.manual_seed(options.seed)
         self.model = build_model(options.model_config(len(self.vocabulary)))
-        self.optimizer = AdamW(param_groups(self.model, options.weight_decay), lr=options.lr, betas=BETAS)
-        self.train_step = compile_step(self.model, self.optimizer, options.clip)
-        self.loss = compile_loss(self.model)
+        self.optimizer = make_optimizer(self.model, options)
+        self.train_step = self.compile_step()
+        self.loss = tl.compile(loss_of(self.model))
         self.losses: list[float] = []  # of every step so far
         self.validations: list[tuple[int, float]] = []
         self.saved = False  # is the file at `path` of this run
+
+    def compile_step(self) -> Callable[[tl.Tensor, tl.Tensor], tl.Tensor]:
+        """(ids, targets) -> loss, the parameters and the optimiser's state updated."""
+        return tl.compile(training_step(self.model, self.optimizer, self.options.clip))
 
     def run(self, display: Display) -> None:
         """Train to the last step, saving at each validation. Stopped on a signal, and on a loss that is not finite."""
@@ -138,9 +142,9 @@ class Trainer:
     def restore(self, tree: dict[str, Any]) -> None:
         """Become what `state` described."""
         checkpoint.check_arrays(self.model.state_dict(), tree["model"], self.path)
-        self.model.load_state_dict(as_tensors(tree["model"]))
-        self.optimizer.load_state_dict(as_tensors(tree["optimizer"]))
-        tl.set_rng_state(as_tensors(tree["rng"]))
+        self.model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        tl.set_rng_state(tree["rng"])
         self.step, self.losses, self.validations = tree["step"], tree["losses"].tolist(), tree["validations"]
         self.saved = True
 
@@ -178,10 +182,14 @@ def _resume(path: Path, changes: dict[str, Any]) -> Trainer:
     return trainer
 
 
-def compile_step(model: GPT, optimizer: AdamW, clip: float) -> Callable[[tl.Tensor, tl.Tensor], tl.Tensor]:
-    """(ids, targets) -> loss: the whole training step as one program."""
+def make_optimizer(model: nn.Module, options: TrainOptions) -> AdamW:
+    """AdamW that decays matrices only."""
+    return AdamW(param_groups(model, options.weight_decay), lr=options.lr, betas=BETAS)
 
-    @tl.compile
+
+def training_step(model: nn.Module, optimizer: AdamW, clip: float) -> Callable[[tl.Tensor, tl.Tensor], tl.Tensor]:
+    """(ids, targets) -> loss: a whole step, to be captured as one program."""
+
     def step(x: tl.Tensor, y: tl.Tensor) -> tl.Tensor:
         _, loss = model(x, y)
         loss.backward()
@@ -193,10 +201,9 @@ def compile_step(model: GPT, optimizer: AdamW, clip: float) -> Callable[[tl.Tens
     return step
 
 
-def compile_loss(model: GPT) -> Callable[[tl.Tensor, tl.Tensor], tl.Tensor]:
+def loss_of(model: nn.Module) -> Callable[[tl.Tensor, tl.Tensor], tl.Tensor]:
     """(ids, targets) -> loss, without gradients."""
 
-    @tl.compile
     def loss(x: tl.Tensor, y: tl.Tensor) -> tl.Tensor:
         with tl.no_grad():
             return model(x, y)[1]
