@@ -189,6 +189,7 @@ class Capture:
         self.program = Program(self.optimised, workers)
         self.nodes = [None] * len(self.states)  # type: ignore[list-item]
         self.state_ids = frozenset(id(t) for t, _ in self.states)
+        self.handles = [t for t, _ in self.states]
         self.written = [t for t, updated in self.states if updated]
 
     # ---- guards ----
@@ -204,15 +205,20 @@ class Capture:
         for tensor, absent in self.grads_read:
             if (tensor._grad is None) != absent:
                 return "a .grad that was None is set" if absent else "a .grad that was set is None"
-        for (tensor, _), meta, node in zip(self.states, self.metas, self.graph.states, strict=True):
+        for i, (tensor, meta, bound) in enumerate(zip(self.handles, self.metas, self.nodes, strict=True)):
             now = tensor._node
-            if now.grad is not meta and (now.grad is None) != (meta is None):
-                return f"requires_grad of {node.attrs['name']} changed"
-            if now.type != node.type:
-                return f"{node.attrs['name']} was {node.type}, is {now.type}"
+            if now is bound and now.grad is meta:
+                continue
+            if (reason := self._state_changed(now, meta, self.graph.states[i])) is not None:
+                return reason
         if any(id(t) in self.state_ids for t in tensors):
             return "an argument is also read from outside"
         return None
+
+    def _state_changed(self, now: Node, meta: GradMeta | None, state: Node) -> str | None:
+        if (now.grad is None) != (meta is None):
+            return f"requires_grad of {state.attrs['name']} changed"
+        return None if now.type == state.type else f"{state.attrs['name']} was {state.type}, is {now.type}"
 
     def _module_changed(self) -> str | None:
         from tinygrad_lite.nn.module import module_versions
@@ -289,6 +295,8 @@ class Capture:
 
     def _results(self) -> Any:
         outputs = self.program.outputs
+        if isinstance(self.result, Tensor):
+            return _result(outputs[0].copy(), self.requires_grad[0])
         fresh = (_result(outputs[i].copy(), g) for i, g in enumerate(self.requires_grad))
         return with_tensors(self.result, fresh)
 

@@ -27,8 +27,9 @@ from tinygrad_lite.runtime.workers import get_num_threads
 
 Array = np.ndarray[Any, Any]
 
-SMALL_STEP = 60_000  # element operations: below it, a second worker costs more than it brings
-SMALL_CALL = 2_000  # below it, a call is not split
+# Work is counted in units of about 0.04 ns.
+SMALL_STEP = 2_000_000  # waking another worker takes as long as this
+SMALL_CALL = 20_000  # below it, a call is not split: a barrier would cost as much
 GRAIN = 16  # flat loops are cut at whole cache lines of float32
 
 
@@ -60,7 +61,7 @@ def product(group: Group, placement: Placement) -> Call:
     addresses: Any = tuple(Address(p.owner, p.view.offset) for p in places)
     matrix: Any = tuple(p.view.strides[-2:] for p in places)
     tag = node.dtype.short
-    work = 2 * math.prod(node.shape) * k // 16
+    work = math.prod(node.shape) * k // 2  # BLAS does 100 FLOPs in a nanosecond
     owners = tuple(p.owner for p in places)
     found = None
     if tag in ("f32", "f64"):
@@ -142,11 +143,16 @@ class Program:
         self.calls = calls_of(self.schedule)
         self.seconds = {"schedule": time.perf_counter() - start}
         work = sum(c.work for c in self.calls)
-        self.workers = 1 if work < SMALL_STEP else workers or get_num_threads()
-        self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls})
+        self.workers = workers or (1 if work < SMALL_STEP else get_num_threads())
+        self.smallest = 0 if workers else SMALL_CALL  # an explicit number of workers is used throughout
+        self._load()
         self._allocate()
         self._divide()
         self._assemble()
+
+    def _load(self) -> None:
+        """Native code for every kernel."""
+        self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls})
 
     # ---- buffers ----------------------------------------------------------------------------------------
 
@@ -239,7 +245,7 @@ class Program:
     def _parts(self, call: Call, rivals: list[Call], load: list[int]) -> tuple[tuple[int, int], ...]:
         if self.workers == 1:
             return ((0, call.extent),)
-        if call.extent > 1 and call.work >= SMALL_CALL:
+        if call.extent > 1 and call.work >= self.smallest:
             return even_parts(call.extent, self.workers, min(call.grain, max(1, call.extent // self.workers)))
         holders = {_holder(c) for c in rivals}
         holder = holders.pop() if len(holders) == 1 else None

@@ -53,7 +53,7 @@ Word = int | Address | Scratch | Status
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel, its words, the extent of its parallel loop, what it reads and writes, and its work in element operations."""
+    """A kernel, its words, the extent of its parallel loop, what it reads and writes, and its work in FLOPs or so."""
 
     kernel: Kernel
     words: tuple[Word, ...]
@@ -129,7 +129,7 @@ class _Lowering:
         kernel = Kernel(tuple(self.params), tuple(body), self._label())
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
         writes = {id(a.place.owner): a.place.owner for a in self.stores.values()}
-        work = math.prod(self.group.shape) * sum(2 + n.op.cost(n).flops // max(1, n.type.size) for n in self.group.nodes)
+        work = sum(n.op.cost(n).flops + 2 * n.type.size for n in self.group.nodes)
         return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work, tuple(self.checks))
 
     def _label(self) -> str:
