@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tinygrad_lite.guards import SCALARS, Is
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType
 from tinygrad_lite.nn.hooks import Hook, RemovableHandle
 from tinygrad_lite.nn.parameter import Parameter
-from tinygrad_lite.nn.state import check_loadable, load_values
+from tinygrad_lite.nn.state import Incompatible, check_loadable, load_values
 from tinygrad_lite.tensor import Tensor
 
 M = TypeVar("M", bound="Module")
@@ -30,18 +30,6 @@ class ModuleVersions:
 
 
 module_versions = ModuleVersions()
-
-
-class Incompatible(NamedTuple):
-    """What `load_state_dict` could not match."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"Incompatible(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 _CHILD_DICTS = ("_parameters", "_buffers", "_modules")

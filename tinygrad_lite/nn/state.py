@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.tensor import Tensor, as_tensor
+
+
+class Incompatible(NamedTuple):
+    """What `load_state_dict` could not match."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"Incompatible(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 def check_loadable(
