@@ -380,7 +380,7 @@ class Tensor:
         """
         from tinygrad_lite import autograd
 
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        autograd.backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
         """Call `hook(grad)` whenever this tensor's gradient is computed; a tensor it returns takes the gradient's place.

@@ -434,6 +434,7 @@ _SPECIAL = {
     "type_as": lambda self, other: to(self, other.dtype),
     "T": property(full_transpose),
     "mT": property(matrix_transpose),
+    "where": lambda self, condition, other: F.where(condition, self, other),
     "is_same_size": lambda self, other: self.shape == other.shape,
     "is_inference": lambda self: not mode.grad_enabled,
 }

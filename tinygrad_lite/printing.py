@@ -39,7 +39,7 @@ def _body(array: np.ndarray[Any, Any]) -> str:
     shown = _formatter(array)
     if array.ndim == 0:
         return shown(array.item()).strip()
-    return np.array2string(
+    text = np.array2string(
         array,
         separator=", ",
         prefix="tensor(",
@@ -48,11 +48,12 @@ def _body(array: np.ndarray[Any, Any]) -> str:
         edgeitems=_EDGE,
         formatter={"all": shown},
     )
+    return text.replace(", ...,", ",  ...,")
 
 
 def _formatter(array: np.ndarray[Any, Any]) -> Callable[[Any], str]:
     form = _float_form(array) if array.dtype.kind == "f" else str
-    width = max((len(form(v)) for v in _visible(array)), default=0)
+    width = max((len(form(v)) for v in _visible(array) if array.dtype.kind != "f" or (np.isfinite(v) and v)), default=1)
     return lambda v: form(v).rjust(width)
 
 

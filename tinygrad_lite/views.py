@@ -54,6 +54,8 @@ def _push_step(step: Step, source: Node, value: Node) -> Node:
         return movement.permute(value, sorted(range(len(axes)), key=axes.__getitem__))
     if step.op is movement.SLICE:
         return slice_update(source, value, **step.attrs)
+    if step.op is movement.EXPAND and source.shape == value.shape:
+        return value
     if step.op is DETACH:
         return detach(value)
     raise RuntimeError(

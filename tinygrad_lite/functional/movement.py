@@ -304,7 +304,10 @@ def _nodes(tensors: Any, name: str) -> list[Node]:
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along an axis; promotes."""
-    return wrap(movement.concat(_nodes(tensors, "cat"), dim))
+    nodes = _nodes(tensors, "cat")
+    if not nodes:
+        raise ValueError("cat(): expected a non-empty list of Tensors")
+    return wrap(movement.concat(nodes, dim))
 
 
 concat = concatenate = cat
