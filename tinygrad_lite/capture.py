@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from tinygrad_lite.errors import CaptureError
-from tinygrad_lite.guards import Is, Variables, key_of, with_tensors
+from tinygrad_lite.guards import Is, Variables, key_of, module_versions, with_tensors
 from tinygrad_lite.ir.graph import Graph, Update
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
@@ -113,7 +113,8 @@ class Trace:
         """A module was called: its attributes become part of what the capture depends on."""
         if id(module) in self.modules:
             return
-        self.modules[id(module)] = module
+        for each in module.modules():  # those below may be read without being called
+            self.modules.setdefault(id(each), each)
         for name, tensor in (*module.named_parameters(module._name), *module.named_buffers(module._name)):
             self.names.setdefault(id(tensor), name)
 
@@ -221,8 +222,6 @@ class Capture:
         return None if now.type == state.type else f"{state.attrs['name']} was {state.type}, is {now.type}"
 
     def _module_changed(self) -> str | None:
-        from tinygrad_lite.nn.module import module_versions
-
         if self.changes == module_versions.changes:
             return None
         for module, key in self.modules:

@@ -11,6 +11,22 @@ from tinygrad_lite.tensor import Tensor
 SCALARS = (bool, int, float, str, bytes, type(None))
 
 
+class ModuleVersions:
+    """Counts changes to all modules of the process, so that one integer comparison tells that none has changed.
+
+    Attributes:
+        changes: grows whenever the `_version` of any Module grows. Never reset.
+    """
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+
+module_versions = ModuleVersions()
+
+
 class Variables:
     """The closure cells and globals that a Python function reads, directly or through functions of the user's own.
 

@@ -10,8 +10,8 @@ import pytest
 
 import tinygrad_lite as tl
 from tinygrad_lite import nn
+from tinygrad_lite.guards import module_versions
 from tinygrad_lite.ir.record import mode
-from tinygrad_lite.nn.module import module_versions
 
 
 class Net(nn.Module):

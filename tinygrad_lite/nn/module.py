@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tinygrad_lite.guards import SCALARS, Is
+from tinygrad_lite.guards import SCALARS, Is, module_versions
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType
 from tinygrad_lite.nn.hooks import Hook, RemovableHandle
@@ -14,22 +14,6 @@ from tinygrad_lite.nn.state import Incompatible, check_loadable, load_values
 from tinygrad_lite.tensor import Tensor
 
 M = TypeVar("M", bound="Module")
-
-
-class ModuleVersions:
-    """Counts changes to all modules of the process, so that one integer comparison tells that none has changed.
-
-    Attributes:
-        changes: grows whenever the `_version` of any Module grows. Never reset.
-    """
-
-    __slots__ = ("changes",)
-
-    def __init__(self) -> None:
-        self.changes = 0
-
-
-module_versions = ModuleVersions()
 
 
 _CHILD_DICTS = ("_parameters", "_buffers", "_modules")
