@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from tinygrad_lite import creation as _creation
 from tinygrad_lite import functional as _functional
-from tinygrad_lite import generator as _generator
 from tinygrad_lite import tensor as _tensor  # noqa: F401  (the module, before its name is given to the function)
 from tinygrad_lite.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinygrad_lite.creation import *  # noqa: F403
 from tinygrad_lite.creation import tensor
+from tinygrad_lite.described import Size
 from tinygrad_lite.device import device
 from tinygrad_lite.errors import CaptureError, UserError
 from tinygrad_lite.functional import *  # noqa: F403
 from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from tinygrad_lite.handle import Size, Tensor
+from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.types import DType, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ir.types import DType as dtype
 from tinygrad_lite.ir.types import bool_ as bool
@@ -27,11 +27,11 @@ from tinygrad_lite.ir.types import int16 as short
 from tinygrad_lite.ir.types import int32 as int
 from tinygrad_lite.ir.types import int64 as long
 
-if TYPE_CHECKING:
-    from tinygrad_lite import autograd, cuda, data, nn, optim, utils, viz
-    from tinygrad_lite.capture import compile, trace
-    from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads
-    from tinygrad_lite.serialization import load, save
+if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
+    from tinygrad_lite import autograd, cuda, data, nn, optim, utils, viz  # noqa: F401
+    from tinygrad_lite.capture import compile, trace  # noqa: F401
+    from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
+    from tinygrad_lite.serialization import load, save  # noqa: F401
 
 __version__ = "0.1.0"
 

@@ -1,8 +1,8 @@
 """Reverse-mode differentiation over Nodes.
 
-Cotangents are pulled back in the order of descending `serial`, kept in a heap: a node's users all have greater serials, so
-its cotangent is complete when it comes up. Nothing recurses. The VJP rules record ordinary nodes, which makes gradients
-of gradients, and the backward half of a captured step, the same thing as forward code.
+Cotangents are pulled back in the order of descending `serial`, kept in a heap: a node's users all have greater serials,
+so its cotangent is complete when it comes up. Nothing recurses. The VJP rules record ordinary nodes, which makes
+gradients of gradients, and the backward half of a captured step, the same thing as forward code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def gradients(
         wrt: the nodes asked for, told apart by their GradMeta; only paths to them are followed.
         create_graph: record the pass itself for differentiation.
         retain_graph: allow a second pass over nodes whose VJP reads values; by default as create_graph.
-        deliver: called with (GradMeta, cotangent) for each leaf reached (wrt None) and each node that retains its gradient.
+        deliver: called with (GradMeta, cotangent) for each leaf reached (wrt None) and each node that retains its
+            gradient.
 
     Returns:
         A cotangent for each of `wrt`, None where it was not reached.

@@ -250,7 +250,7 @@ def _seed(index: int, root: Node, given: Tensor | None) -> Node:
     g = given._read()
     if g.shape != root.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {list(g.shape)} and output[{index}] has a shape of "
-            f"{list(root.shape)}."
+            f"Mismatch in shape: grad_output[{index}] has a shape of {list(g.shape)} "
+            f"and output[{index}] has a shape of {list(root.shape)}."
         )
     return cast(g, root.dtype)

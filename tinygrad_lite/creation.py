@@ -86,10 +86,8 @@ def _to_array(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         elif array.dtype.kind in "iu" and not _has_numpy(data):
             wanted = int64
     if wanted is None:
-        if array.size == 0 and not isinstance(data, np.ndarray):
-            wanted = float32
-        else:
-            wanted = dtype_of(array.dtype)
+        empty_list = array.size == 0 and not isinstance(data, np.ndarray)
+        wanted = float32 if empty_list else dtype_of(array.dtype)
     return np.ascontiguousarray(array.astype(wanted.numpy, copy=False)).reshape(array.shape)
 
 

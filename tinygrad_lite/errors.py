@@ -6,4 +6,4 @@ class UserError(ValueError):
 
 
 class CaptureError(RuntimeError):
-    """Something that tl.compile cannot capture, such as reading a value. The message names the user's line and a way out."""
+    """Something that tl.compile cannot capture, such as reading a value; names the user's line and a way out."""

@@ -1,4 +1,4 @@
-"""Random number generators: a seed and an offset into its stream, held as tensors so that captures see them as state."""
+"""Random number generators: a seed and an offset into its stream, tensors so that captures see them as state."""
 
 from __future__ import annotations
 

@@ -1,28 +1,27 @@
 """Tensor: a handle on a Node.
 
-In-place methods compute a new node and rebind the handle to it. A view remembers its base and the movement steps from it:
-read after the base was rebound, it replays them; written to, it pushes the new value back through them and rebinds the
-base. The rule is the same in eager mode and in a capture, where a node without a value is what gets recorded.
+In-place methods compute a new node and rebind the handle to it. A view remembers its base and the movement steps from
+it: read after the base was rebound, it replays them; written to, it pushes the new value back through them and rebinds
+the base. The rule is the same in eager mode and in a capture, where a node without a value is what gets recorded.
 
-Every read of a handle's node goes through `_read`, every change through `_touch`: these two are all that a capture hooks.
+Every read of a handle's node goes through `_read`, every change through `_touch` (`.grad`: `read_grad`, `wrote_grad`):
+that is all a capture hooks.
 """
 
 from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tinygrad_lite import views
-from tinygrad_lite.device import CPU, device
-from tinygrad_lite.errors import CaptureError
+from tinygrad_lite.described import Described
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Op
-from tinygrad_lite.ir.record import here, leaf, mode, record
-from tinygrad_lite.ir.types import DType
+from tinygrad_lite.ir.record import leaf, mode, record
 from tinygrad_lite.ops.elementwise import ADD, CAST, DETACH, broadcast_shapes, cast, detach
 from tinygrad_lite.ops.graft import graft
 from tinygrad_lite.ops.movement import broadcast_to
@@ -32,29 +31,6 @@ if TYPE_CHECKING:
     from tinygrad_lite.autograd import HookHandle
 
 T = TypeVar("T", bound="Tensor")
-
-
-class Size(tuple[int, ...]):
-    """A shape."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """How many elements a tensor of this shape has."""
-        count = 1
-        for n in self:
-            count *= n
-        return count
-
-    def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if isinstance(index, slice) else found
-
-    def __add__(self, other: Any) -> Any:
-        return Size(tuple(self) + tuple(other))
-
-    def __repr__(self) -> str:
-        return f"Size({list(self)})"
 
 
 class GradFn:
@@ -81,7 +57,7 @@ class GradFn:
 _hook_ids = itertools.count()
 
 
-class Tensor:
+class Tensor(Described):
     """A multi-dimensional array of one dtype, after torch.Tensor; made by `tensor`, `zeros`, `randn` and the like.
 
     `Tensor(sizes…)` makes an uninitialised float32 tensor and `Tensor(sequence)` a float32 copy, for old code's sake.
@@ -173,7 +149,7 @@ class Tensor:
         return self
 
     def _rebind(self, node: Node, keep_history: bool) -> None:
-        """Point a root handle to `node`. A leaf stays one; other history is replaced, or kept as PyTorch does in no_grad."""
+        """Point a root handle to `node`. A leaf stays one; other history is replaced, or kept as under no_grad."""
         old = self._read()
         meta = old.grad
         if meta is not None and meta.leaf:
@@ -205,78 +181,6 @@ class Tensor:
     def _restore(self, state: tuple[Any, ...]) -> None:
         self._node, self._base, self._view, self._seen, self._grad = state
 
-    # ---- what it is ----
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._node.type.dtype
-
-    @property
-    def shape(self) -> Size:
-        """The sizes of the axes."""
-        return Size(self._node.type.shape)
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[dim]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._node.type.shape)
-
-    def dim(self) -> int:
-        """The number of axes."""
-        return len(self._node.type.shape)
-
-    ndimension = dim
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return self._node.type.size
-
-    nelement = numel
-
-    @property
-    def device(self) -> device:
-        """The CPU."""
-        return CPU
-
-    is_cuda = False
-    is_sparse = False
-    is_quantized = False
-    layout = "strided"
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is float32 or float64."""
-        return self.dtype.kind == "f"
-
-    def is_complex(self) -> bool:
-        """False: there are no complex dtypes."""
-        return False
-
-    def element_size(self) -> int:
-        """Bytes an element."""
-        return self.dtype.itemsize
-
-    itemsize = property(element_size)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self._node.type.nbytes
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Steps between neighbours along each axis, in elements, as PyTorch would lay the tensor out."""
-        shape = self._node.type.shape if self._base is None else self._base._node.type.shape
-        strides = views.strides_of(shape, self._view)
-        return strides if dim is None else strides[dim]
-
-    def is_contiguous(self) -> bool:
-        """Whether the layout is row-major without gaps."""
-        return self._base is None or views.is_contiguous(self._node.type.shape, self.stride())
-
     # ---- autograd ----
 
     @property
@@ -301,8 +205,8 @@ class Tensor:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if node.grad is not None and not node.grad.leaf:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         self._touch()
         if mode.trace is not None or self._base is not None:
@@ -383,7 +287,7 @@ class Tensor:
         autograd.backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
-        """Call `hook(grad)` whenever this tensor's gradient is computed; a tensor it returns takes the gradient's place.
+        """Call `hook(grad)` whenever this tensor's gradient is computed; a tensor it returns takes the place of that.
 
         Raises:
             RuntimeError: the tensor does not require grad.
@@ -451,106 +355,13 @@ class Tensor:
         node = self._read()
         return Tensor._from_node(record(CAST, node, dtype=node.dtype))
 
-    # ---- reading values ----
-
-    def _values(self, what: str) -> np.ndarray[Any, Any]:
-        """The array. CaptureError in a capture, RuntimeError for a tensor that leaked out of one."""
-        if mode.trace is not None:
-            refuse(f"{what} needs the value of a tensor")
-        node = self._read()
-        if node.value is None:
-            raise RuntimeError(
-                f"{what}: this tensor was made inside tl.compile and has no value outside. "
-                "Return it from the compiled function instead"
-            )
-        return node.value  # type: ignore[no-any-return]
-
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The values as an array that shares memory: for reading.
-
-        Raises:
-            RuntimeError: the tensor requires grad (use detach().numpy(), or force=True).
-        """
-        if self.requires_grad and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return self._values("numpy()")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    __array_priority__ = 1000  # array * tensor is ours
-
-    def item(self) -> Any:
-        """The one element as a Python number. RuntimeError where there are more or none."""
-        array = self._values("item()")
-        if array.size != 1:
-            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        return array.item()
-
-    def tolist(self) -> Any:
-        """The values as nested lists, or a number."""
-        return self._values("tolist()").tolist()
-
-    def __bool__(self) -> bool:
-        array = self._values("bool()")
-        if array.size != 1:
-            many = "more than one value" if array.size else "no values"
-            raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
-        return bool(array.item())
-
-    def __float__(self) -> float:
-        return float(self._scalar("float()"))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int()"))
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iu" or self.numel() != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._scalar("index()"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex()"))
-
-    def _scalar(self, what: str) -> Any:
-        array = self._values(what)
-        if array.size != 1:
-            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        return array.item()
-
-    def __format__(self, spec: str) -> str:
-        return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec)
-
-    def __repr__(self) -> str:
-        from tinygrad_lite.printing import to_text
-
-        return to_text(self)
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return (self[i] for i in range(len(self)))  # type: ignore[index]
-
-    def __hash__(self) -> int:
-        return id(self)
-
     # ---- copies ----
 
     def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
         if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user support the deepcopy protocol at the moment."
-            )
+            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol")
         copy = restore(type(self), self._values("deepcopy()").copy(), self.requires_grad)
         memo[id(self)] = copy
         copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
@@ -571,14 +382,6 @@ def restore(cls: type[T], array: np.ndarray[Any, Any], requires_grad: bool) -> T
     """A leaf of class `cls` on `array`."""
     out = cls._from_node(leaf(array))
     return out.requires_grad_() if requires_grad else out
-
-
-def refuse(what: str) -> NoReturn:
-    """CaptureError: `what` cannot be done while tl.compile records."""
-    raise CaptureError(
-        f"{what}, which is not known while tl.compile records the function ({here()}). "
-        "Return the tensor and read it outside, or keep the decision in the graph with where()"
-    )
 
 
 def fitted(node: Node, place: Node) -> Node:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinygrad_lite.described import refuse
 from tinygrad_lite.functional.movement import slice_view, view_shape
-from tinygrad_lite.handle import Tensor, fitted, refuse, wrap
+from tinygrad_lite.handle import Tensor, fitted, wrap
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
 from tinygrad_lite.ir.types import bool_
@@ -49,7 +50,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value, which is converted to x's dtype and broadcast; gradients flow to both. Repeated: the last stands.
+    """x[index] = value, converted to x's dtype and broadcast; gradients flow to both. Repeated: the last stands.
 
     Raises:
         IndexError, ValueError: as for reading. RuntimeError: value does not fit; x is a leaf that requires grad.
@@ -154,8 +155,8 @@ def _normalised(item: Any) -> Any:
     if hasattr(item, "__index__"):
         return int(item.__index__())
     raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors, lists and arrays are valid indices "
-        f"(got {type(item).__name__})"
+        "only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors, lists and arrays are valid "
+        f"indices (got {type(item).__name__})"
     )
 
 

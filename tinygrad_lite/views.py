@@ -1,4 +1,4 @@
-"""Views as data: the movement steps that lead from a base to a view, replayed forwards, pushed backwards, and measured."""
+"""Views as data: the movement steps from a base to a view, replayed forwards, pushed backwards, and measured."""
 
 from __future__ import annotations
 

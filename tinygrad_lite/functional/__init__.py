@@ -1,4 +1,4 @@
-"""Functions of tensors under PyTorch's names; one file a family. `tinygrad_lite.X`, `Tensor.X` and `nn.functional.X` are these."""
+"""Functions of tensors under PyTorch's names, one file a family: `tinygrad_lite.X`, `Tensor.X`, `nn.functional.X`."""
 
 from tinygrad_lite.functional import contraction, indexing, movement, nn, pointwise, reduction
 from tinygrad_lite.functional.contraction import *  # noqa: F403

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_lite.described import refuse
 from tinygrad_lite.functional.common import Scalar, as_dtype, fresh, node_of, unwrap, wrap
 from tinygrad_lite.functional.reduction import ValuesIndices
-from tinygrad_lite.handle import Tensor, refuse
+from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
 from tinygrad_lite.ir.types import DType, bool_, int64
