@@ -1,1 +1,1 @@
-"""See docs/architecture.md."""
+"""Checkpoints, and what else is not about tensors."""
