@@ -6,6 +6,8 @@ import importlib
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as _numpy
+
 from tinygrad_lite import creation as _creation
 from tinygrad_lite import functional as _functional
 from tinygrad_lite import tensor as _tensor  # noqa: F401  (the module, before its name is given to the function)
@@ -64,6 +66,16 @@ def __dir__() -> list[str]:
 inf, nan, pi = math.inf, math.nan, math.pi
 
 
+def finfo(type: DType = float32) -> _numpy.finfo:
+    """Limits of a floating dtype: .min .max .eps .tiny."""
+    return _numpy.finfo(type.numpy)
+
+
+def iinfo(type: DType) -> _numpy.iinfo:
+    """Limits of an integer dtype: .min .max."""
+    return _numpy.iinfo(type.numpy)
+
+
 def get_default_dtype() -> DType:
     """float32."""
     return float32
@@ -94,6 +106,8 @@ __all__ = [
     "float",
     "float32",
     "float64",
+    "finfo",
+    "iinfo",
     "get_default_dtype",
     "get_rng_state",
     "inf",

@@ -129,7 +129,11 @@ class Described:
         strides = views.strides_of(shape, self._view)
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
+    def data_ptr(self) -> int:
+        """The address of the first element; another one after an in-place write."""
+        return int(self._values("data_ptr()").ctypes.data)
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the layout is row-major without gaps."""
         return self._base is None or views.is_contiguous(self._node.type.shape, self.stride())
 

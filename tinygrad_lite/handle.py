@@ -350,7 +350,7 @@ class Tensor(Described):
         node.grad, old.written = old.grad, next_serial()
         self._node, self._base, self._view, self._seen = node, None, (), None
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = None) -> Tensor:
         """A copy that gradients flow through."""
         node = self._read()
         return Tensor._from_node(record(CAST, node, dtype=node.dtype))

@@ -475,12 +475,12 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-def contiguous(input: Tensor) -> Tensor:
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself where its layout is row-major without gaps, else a copy."""
     return input if input.is_contiguous() else input.clone()
 
 
-def clone(input: Tensor) -> Tensor:
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that gradients flow through."""
     return input.clone()
 
