@@ -191,7 +191,7 @@ def _relocate(result: Node, forward: Node, mark: int) -> None:
 
 # ---- values that a VJP may no longer read -------------------------------------------------------------
 
-_ALIASING = frozenset({"reshape", "permute", "expand", "slice", "detach"})
+_ALIASING = frozenset({"reshape", "permute", "expand", "slice", "window", "detach"})
 
 
 def _storage(node: Node) -> Iterator[Node]:
@@ -200,7 +200,7 @@ def _storage(node: Node) -> Iterator[Node]:
     while node.op.name in _ALIASING and node.inputs:
         source = node.inputs[0]
         # A reshape of permuted, stretched or sliced values copies them.
-        if node.op.name == "reshape" and source.op.name in ("permute", "expand", "slice"):
+        if node.op.name == "reshape" and source.op.name in ("permute", "expand", "slice", "window"):
             return
         node = source
         yield node

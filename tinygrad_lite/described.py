@@ -57,6 +57,7 @@ class Described:
     _node: Node
     _base: Tensor | None
     _view: views.Steps
+    requires_grad: Any  # a property of Tensor
 
     def _read(self) -> Node:
         raise NotImplementedError
@@ -213,7 +214,7 @@ class Described:
     def __repr__(self) -> str:
         from tinygrad_lite.printing import to_text
 
-        return to_text(self)
+        return to_text(self)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         if self.ndim == 0:

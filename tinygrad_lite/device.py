@@ -10,8 +10,11 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+
     def __init__(self, type: str | device = "cpu", index: int | None = None) -> None:
-        kind, _, number = (type.type if isinstance(type, device) else _text(type)).partition(":")
+        name: str = type.type if isinstance(type, device) else _text(type)
+        kind, _, number = name.partition(":")
         if kind != "cpu":
             raise RuntimeError(f"device {str(type)!r}: tinygrad_lite runs on the CPU only; use device 'cpu'")
         self.type = kind

@@ -76,6 +76,20 @@ class Tensor(Described):
 
         self._bind(creation.legacy(data))
 
+    if TYPE_CHECKING:  # what methods.py puts here
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def _operator(self, other: Any) -> Any: ...
+        def _unary(self) -> Tensor: ...
+
+        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = _operator
+        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _operator
+        __pow__ = __rpow__ = __ipow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = _operator
+        __xor__ = __rxor__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
+        __neg__ = __pos__ = __abs__ = __invert__ = _unary
+
     # ---- the handle rule ----
 
     @classmethod

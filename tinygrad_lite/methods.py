@@ -98,7 +98,7 @@ def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generat
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 at probability p, else 0."""
-    chance = p.expand(self.shape) if isinstance(p, Tensor) else creation.full(self.shape, float(p))  # type: ignore[attr-defined]
+    chance = p.expand(self.shape) if isinstance(p, Tensor) else creation.full(self.shape, float(p))
     drawn = creation.bernoulli(chance, generator=generator)
     return self._write(ew.cast(drawn._read(), self.dtype))
 
@@ -255,8 +255,8 @@ def _install() -> None:
         setattr(Tensor, name, _converter(dtype, name))
     for name in ("zeros", "ones", "empty", "full", "tensor"):
         setattr(Tensor, f"new_{name}", _new(getattr(creation, name), f"new_{name}"))
-    for function in (copy_, fill_, zero_, normal_, uniform_, bernoulli_, exponential_, to, cpu, cuda):
-        setattr(Tensor, function.__name__, function)
+    for method in (copy_, fill_, zero_, normal_, uniform_, bernoulli_, exponential_, to, cpu, cuda):
+        setattr(Tensor, method.__name__, method)
     for name, value in _SPECIAL.items():
         setattr(Tensor, name, value)
 

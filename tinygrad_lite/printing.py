@@ -63,7 +63,7 @@ def _visible(array: np.ndarray[Any, Any]) -> list[Any]:
         for axis, size in enumerate(array.shape):
             if size > 2 * _EDGE:
                 array = np.take(array, [*range(_EDGE), *range(size - _EDGE, size)], axis)
-    return array.ravel().tolist()  # type: ignore[no-any-return]
+    return array.ravel().tolist()
 
 
 def _float_form(array: np.ndarray[Any, Any]) -> Callable[[float], str]:

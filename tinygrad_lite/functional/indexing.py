@@ -158,7 +158,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if node_of(mask, "mask").dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask._node.type}")
     shape = ew.broadcast_shapes("masked_select", [tuple(input.shape), tuple(mask.shape)])
-    return input.expand(shape)[mask.expand(shape)]  # type: ignore[attr-defined, no-any-return]
+    wide: Tensor = input.expand(shape)
+    return wide[mask.expand(shape)]
 
 
 def _ordered(input: Tensor, dim: int, descending: bool, what: str) -> np.ndarray[Any, Any]:
@@ -191,7 +192,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= (node.shape[axis] if node.type.ndim else 1):
         raise RuntimeError("selected index k out of range")
     order = argsort(input, dim, descending=largest)
-    index = order.narrow(axis, 0, k) if node.type.ndim else order  # type: ignore[attr-defined]
+    index = order.narrow(axis, 0, k) if node.type.ndim else order
     return ValuesIndices(gather(input, dim, index), index.contiguous())
 
 

@@ -382,7 +382,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Value) -> Tensor:
 
 def lerp(input: Tensor, end: Tensor, weight: Value) -> Tensor:
     """input + weight * (end - input)."""
-    return input + weight * (end - input)  # type: ignore[operator, no-any-return]
+    return add(input, mul(weight, sub(end, input)))
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
@@ -405,12 +405,12 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether all elements are close. Reads values."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are equal. Reads values."""
-    return input.shape == other.shape and bool(eq(input, other).all())  # type: ignore[attr-defined]
+    return input.shape == other.shape and bool(eq(input, other).all())
 
 
 absolute, negative = abs, neg

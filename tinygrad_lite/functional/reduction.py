@@ -240,9 +240,9 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     from tinygrad_lite.functional.indexing import sort
 
     if dim is None:
-        flat = input.reshape(-1)  # type: ignore[attr-defined]
+        flat = input.reshape(-1)
         return sort(flat)[0][(builtins.max(flat.numel(), 1) - 1) // 2]
     ordered = sort(input, dim)
     middle = (input.shape[dim] - 1) // 2
-    picked = [part.narrow(dim, middle, 1) for part in ordered]  # type: ignore[attr-defined]
+    picked = [part.narrow(dim, middle, 1) for part in ordered]
     return ValuesIndices(*(p if keepdim else p.squeeze(dim) for p in picked))
