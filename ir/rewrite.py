@@ -12,8 +12,10 @@ from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.op import Op
 from tinygrad_lite.ir.record import mode
 
-_MAX_SWEEPS = 32  # a rule set that has not settled by then is left as it is: every state between is a correct graph
+# Rules that do not settle within these bounds are left there: every state between is a correct graph.
+_MAX_SWEEPS = 32
 _MAX_STEPS = 16  # rewrites of one node within a sweep
+_MAX_HITS = 64  # for each node of the graph, in all
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ def rewrite(graph: Graph, rules: Sequence[Rule], hits: Counter[str] | None = Non
     for each in rules:
         for name in each.ops:
             by_op.setdefault(name, []).append(each)
+    budget = hits.total() + _MAX_HITS * (len(graph) + 16)
     with mode.set(trace=graph, grad_enabled=False):  # so that rules may use the builders in ops/
         for _ in range(_MAX_SWEEPS):
             before = hits.total()
             graph = graph.rebuild(lambda node, inputs: _settle(node.with_inputs(inputs), by_op, hits))
-            if hits.total() == before:
+            if hits.total() == before or hits.total() > budget:
                 break
     return graph
 
