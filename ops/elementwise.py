@@ -93,12 +93,12 @@ DIV = _op(
     _by_input(lambda g, n: div(g, n.inputs[1]), lambda g, n: neg(div(mul(g, n), n.inputs[1]))),
     4,
 )
-FLOOR_DIVIDE = _op("floor_divide", _infer_number("floor_divide"), np.floor_divide, "floordiv_{t}({0}, {1})", flops=4)
+FLOOR_DIVIDE = _op("floor_divide", _infer_number("floor_divide"), np.floor_divide, "floordiv({0}, {1})", flops=4)
 REMAINDER = _op(
     "remainder",
     _infer_number("remainder"),
     np.remainder,
-    "mod_{t}({0}, {1})",
+    "mod({0}, {1})",
     _by_input(lambda g, n: g, lambda g, n: neg(mul(g, floor(div(n.inputs[0], n.inputs[1]))))),
     4,
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,22 +15,27 @@ from tinygrad_lite.backends.numba import blas
 from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
 from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.ir.graph import Graph
-from tinygrad_lite.ir.kernels.lower import Address, Lowered, Scratch, Status, Word, lower
+from tinygrad_lite.ir.kernels.lower import Address, Check, Lowered, Scratch, Status, Word, lower
+from tinygrad_lite.ir.kernels.nest import Kernel
+from tinygrad_lite.ir.kernels.opaque import lower_opaque
+from tinygrad_lite.ir.kernels.overlap import lower_unwindow
 from tinygrad_lite.ir.kernels.scatter import lower_scatter
+from tinygrad_lite.ir.native import Function
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
-from tinygrad_lite.ir.schedule.place import Placement
+from tinygrad_lite.ir.schedule.place import Place, Placement
 from tinygrad_lite.ir.schedule.schedule import Schedule, schedule
-from tinygrad_lite.runtime.arena import aligned
+from tinygrad_lite.runtime.arena import aligned, poison
 from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
-from tinygrad_lite.runtime.workers import get_num_threads
+from tinygrad_lite.runtime.workers import get_num_threads, pool
 
 Array = np.ndarray[Any, Any]
 
 # Work is counted in units of about 0.04 ns.
 SMALL_STEP = 2_000_000  # waking another worker takes as long as this
 SMALL_CALL = 20_000  # below it, a call is not split: a barrier would cost as much
+POISON = bool(os.environ.get("TINYGRAD_LITE_POISON"))  # fill memory with NaN before each run, so that stale reads show
 GRAIN = 16  # flat loops are cut at whole cache lines of float32
 
 
@@ -45,20 +51,41 @@ class Call:
     work: int
     group: Group
     label: str
-    checks: tuple[Node, ...] = ()
     grain: int = 1
+    kernel: Kernel | None = None  # the loop nest that `source` was emitted from
     parts: tuple[tuple[int, int], ...] = ()
     barrier: bool = False
+    stop: bool = False  # after its barrier the run ends if the error cell is set
+
+    @property
+    def can_fail(self) -> bool:
+        return any(isinstance(w, Check) for w in self.words)
     scratch: list[int] = field(default_factory=list)  # offsets in the arena
 
 
-def product(group: Group, placement: Placement) -> Call:
-    """A matrix product through BLAS, or by plain loops for integers."""
+def products(group: Group, placement: Placement) -> Iterator[Call]:
+    """A matrix product through BLAS, or by plain loops for integers; several where there are too many batch axes."""
     node = group.nodes[0]
     places = [placement[n] for n in (*node.inputs, node)]
     (m, k), n = node.inputs[0].shape[-2:], node.shape[-1]
     batch, strides = _merged_batch([p.view.strides[:-2] for p in places], node.shape[:-2])
-    addresses: Any = tuple(Address(p.owner, p.view.offset) for p in places)
+    outer = max(0, len(batch) - blas.BATCH_AXES)
+    for index in np.ndindex(batch[:outer]):
+        offsets = [p.view.offset + sum(i * s for i, s in zip(index, each, strict=False)) for p, each in zip(places, strides, strict=True)]
+        addresses = tuple(Address(p.owner, o) for p, o in zip(places, offsets, strict=True))
+        yield _product(group, places, (m, n, k), addresses, batch[outer:], tuple(s[outer:] for s in strides))
+
+
+def _product(
+    group: Group,
+    places: list[Place],
+    shape: tuple[int, int, int],
+    addresses: tuple[Any, ...],
+    batch: tuple[int, ...],
+    strides: Any,
+) -> Call:
+    node = group.nodes[0]
+    m, n, k = shape
     matrix: Any = tuple(p.view.strides[-2:] for p in places)
     tag = node.dtype.short
     work = math.prod(node.shape) * k // 2  # BLAS does 100 FLOPs in a nanosecond
@@ -107,26 +134,36 @@ def calls_of(plan: Schedule) -> list[Call]:
     calls = []
     for group in plan.groups:
         if group.kind == "matmul":
-            calls.append(product(group, plan.placement))
+            calls += products(group, plan.placement)
             continue
-        low = (lower_scatter if group.kind == "scatter" else lower)(group, plan.placement)
-        calls.append(_call(low, group))
+        if group.kind == "opaque":
+            calls.append(_opaque(group, plan.placement))
+            continue
+        calls.append(_call(_lowering(group)(group, plan.placement), group))
     return [c for c in calls if c.extent]
 
 
+def _opaque(group: Group, placement: Placement) -> Call:
+    """The op's own kernel, with the addresses of the library functions that it calls."""
+    node = group.nodes[0]
+    kernel, words = lower_opaque(node, placement)
+    known = tuple(blas.library_address(w.name) if isinstance(w, Function) else w for w in words)
+    reads = tuple({id(p.owner): p.owner for p in (placement[i] for i in node.inputs)}.values())
+    writes = (placement[node].owner,)
+    return Call(kernel.source, known, kernel.extent, reads, writes, kernel.work, group, node.op.name)
+
+
+def _lowering(group: Group) -> Callable[[Group, Placement], Lowered]:
+    if group.kind != "scatter":
+        return lower
+    return lower_unwindow if group.nodes[0].op.name == "unwindow" else lower_scatter
+
+
 def _call(low: Lowered, group: Group) -> Call:
-    grain = GRAIN if "for r in" not in emit(low.kernel) else 1
+    source = emit(low.kernel)
+    grain = GRAIN if "for r in" not in source else 1
     return Call(
-        emit(low.kernel),
-        low.words,
-        low.extent,
-        low.reads,
-        low.writes,
-        low.work,
-        group,
-        low.kernel.label,
-        low.checks,
-        grain,
+        source, low.words, low.extent, low.reads, low.writes, low.work, group, low.kernel.label, grain, low.kernel
     )
 
 
@@ -201,6 +238,7 @@ class Program:
                 if isinstance(word, Scratch):
                     lives.append(Life(i, i + 1, word.nbytes * self.workers))
         self.plan: Plan = plan(lives)
+        self.lives = lives
         self.arena = aligned(self.plan.size)
         base = self.arena.ctypes.data
         self.address |= {k: base + at for k, at in zip(keys, self.plan.offsets, strict=False)}
@@ -217,6 +255,7 @@ class Program:
         """Shares of each worker, and barriers where a call needs what another worker wrote, or overwrites what it read."""
         load = [0] * self.workers
         since: list[tuple[Call, set[Any], set[Any]]] = []
+        last_check = max((i for i, call in enumerate(self.calls) if call.can_fail), default=-1)
         for i, call in enumerate(self.calls):
             reads, writes = ({self._range(o) for o in owners} for owners in (call.reads, call.writes))
             scratch = {
@@ -231,6 +270,9 @@ class Program:
             since.append((call, reads, writes | scratch))
             for worker, (low, high) in enumerate(call.parts):
                 load[worker] += call.work * (high - low) // max(1, call.extent)
+            if i == last_check:  # states are written after it: a failure finds them as they were
+                call.barrier = call.stop = True
+                since, load = [], [0] * self.workers
         if self.calls:
             self.calls[-1].barrier = True
 
@@ -254,9 +296,8 @@ class Program:
 
     def _assemble(self) -> None:
         """Argument words of every call, and the tape. State addresses are patched when they become known."""
-        self.status = aligned(8 * max(1, len(self.calls))).view(np.int64)
-        self.status_bytes = memoryview(self.status).cast("B")
-        self.clean = bytes(self.status_bytes)
+        self.status = aligned(8).view(np.int64)  # the error cell: 0, or 1 + the number of a check that failed
+        self.checks: list[Node] = []
         offsets = np.cumsum([0] + [-(-len(c.words) // 8) * 8 for c in self.calls])
         self.words = aligned(8 * int(offsets[-1] + 8)).view(np.int64)
         self.patches: list[list[tuple[int, int]]] = [[] for _ in self.state_arrays]  # state → (word, byte offset)
@@ -266,13 +307,13 @@ class Program:
             start = int(offsets[i])
             scratch = iter(call.scratch)
             for j, word in enumerate(call.words):
-                self.words[start + j] = self._word(word, i, start + j, scratch)
+                self.words[start + j] = self._word(word, start + j, scratch)
             address = self.words.ctypes.data + 8 * start
-            instructions.append(Instruction(self.kernels[call.source], address, call.parts, call.barrier))
-        self.tape = Tape(instructions, self.workers)
-        self.uses_blas = any(c.group.kind == "matmul" for c in self.calls)
+            instructions.append(Instruction(self.kernels[call.source], address, call.parts, call.barrier, call.stop))
+        self.tape = Tape(instructions, self.workers, self.status.ctypes.data)
+        self.uses_blas = any(c.group.kind in ("matmul", "opaque") for c in self.calls)
 
-    def _word(self, word: Word, call: int, position: int, scratch: Any) -> int:
+    def _word(self, word: Word, position: int, scratch: Iterator[int]) -> int:
         if isinstance(word, Address):
             nbytes = word.offset * word.owner.dtype.itemsize
             if id(word.owner) in self.state_index:
@@ -284,7 +325,10 @@ class Program:
         if isinstance(word, Scratch):
             return int(self.arena.ctypes.data + next(scratch))
         if isinstance(word, Status):
-            return int(self.status.ctypes.data + 8 * call)
+            return int(self.status.ctypes.data)
+        if isinstance(word, Check):
+            self.checks.append(word.node)
+            return len(self.checks)
         return int(word)
 
     # ---- running --------------------------------------------------------------------------------------------
@@ -307,13 +351,19 @@ class Program:
 
     def execute(self) -> None:
         """Run the tape on the bound buffers."""
+        if POISON:
+            for memory in (self.arena, *self.outputs):
+                poison(memory)
+        self._run_tape()
+        if self.status[0]:
+            self._report()
+
+    def _run_tape(self) -> None:
         if self.uses_blas:
-            with blas.single_threaded():
+            with pool().lock, blas.single_threaded():
                 self.tape.run()
         else:
             self.tape.run()
-        if self.status_bytes != self.clean:
-            self._report()
 
     def run(self, args: Sequence[Array], states: Sequence[Array] = ()) -> list[Array]:
         """Fresh outputs; `states` are updated in place."""
@@ -325,11 +375,13 @@ class Program:
         return [o.copy() for o in self.outputs]
 
     def _report(self) -> None:
-        which = int(np.flatnonzero(self.status)[0])
-        code = int(self.status[which])
-        self.status[:] = 0
-        node = self.calls[which].checks[code - 1]
+        node = self.checks[int(self.status[0]) - 1]
+        self.status[0] = 0
         where = f" (asked for at {node.location.file}:{node.location.line})" if node.location else ""
+        if node.op.name == "pow":
+            raise RuntimeError(f"pow: integers to negative integer powers are not allowed{where}")
+        if node.op.failure is not None:
+            raise node.op.failure[0](f"{node.op.failure[1]}{where}")
         raise IndexError(f"an index is out of range for a dimension of size {node.attrs['size']}{where}")
 
 

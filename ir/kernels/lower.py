@@ -20,7 +20,7 @@ from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.fuse import Group
-from tinygrad_lite.ir.schedule.place import Place, Placement, is_virtual
+from tinygrad_lite.ir.schedule.place import Place, Placement, can_fail, is_virtual
 from tinygrad_lite.ir.schedule.views import View
 
 BLOCK = "64"  # rows whose sum is taken before it joins the total
@@ -48,7 +48,14 @@ class Status:
     """A word: the address of the program's error cell."""
 
 
-Word = int | Address | Scratch | Status
+@dataclass(frozen=True)
+class Check:
+    """A word: what goes into the error cell when `node` finds a value it cannot take."""
+
+    node: Node
+
+
+Word = int | Address | Scratch | Status | Check
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,6 @@ class Lowered:
     reads: tuple[Node, ...]  # owners of storages
     writes: tuple[Node, ...]
     work: int
-    checks: tuple[Node, ...] = ()  # nodes that may report an error: code i + 1 is checks[i]
 
 
 # ---- accesses, axes, levels -------------------------------------------------------------------------
@@ -111,7 +117,6 @@ class _Lowering:
         self.params: list[str] = []
         self.words: list[Word] = []
         self.counter = 0
-        self.checks = [n for n in group.nodes if n.op.name == "check_index"]
         self.loads: dict[tuple[object, ...], _Access] = {}
         self.operand_access: dict[tuple[int, int], _Access] = {}
         self.stores: dict[int, _Access] = {}
@@ -130,7 +135,7 @@ class _Lowering:
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
         writes = {id(a.place.owner): a.place.owner for a in self.stores.values()}
         work = sum(n.op.cost(n).flops + 2 * n.type.size for n in self.group.nodes)
-        return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work, tuple(self.checks))
+        return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work)
 
     def _label(self) -> str:
         names = list(dict.fromkeys(n.op.name for n in self.group.nodes))
@@ -177,7 +182,7 @@ class _Lowering:
                     self.operand_access[id(node), position] = self._access(node, position)
         for node in self.group.stored:
             place = self.placement[node]
-            self.stores[id(node)] = _Access(place, node.dtype.short, _steps(place.view), "y")
+            self.stores[id(node)] = _Access(place, node.dtype.short, list(place.view.steps), "y")
 
     def _access(self, node: Node, position: int) -> _Access:
         operand = node.inputs[position]
@@ -186,7 +191,7 @@ class _Lowering:
         if node.op.kind is Kind.GATHER:
             strides, index = _gathered(node, position, place.view)
         else:
-            strides = _steps(place.view)
+            strides = list(place.view.steps)
         access = self._shared(operand, place, strides, index)
         if is_virtual(place.owner):
             for i, scalar in enumerate(place.owner.inputs):  # a random op's seed and offset
@@ -343,12 +348,20 @@ class _Lowering:
         """The op's kernel expression with its attributes and dtypes filled in."""
         if node.op.scalar is None:
             raise NotImplementedError(f"{node.op.name} has no kernel expression")
-        if node.op.name == "check_index":
-            if "status" not in self.params:
-                self._word("status", Status())
-            attrs = node.attrs
-            return f"check_index({{0}}, {attrs['size']}, {int(attrs['wrap'])}, status, {self.checks.index(node) + 1})"
-        return template_of(node)
+        return self._checked(node) if can_fail(node) else template_of(node)
+
+    def _checked(self, node: Node) -> str:
+        if "status" not in self.params:
+            self._word("status", Status())
+        code = f"check{self.group.nodes.index(node)}"
+        if code not in self.params:
+            self._word(code, Check(node))
+        if node.op.name == "pow":
+            return f"int_pow({{0}}, {{1}}, status, {code})"
+        size = f"{code}_size"
+        if size not in self.params:
+            self._word(size, node.attrs["size"])
+        return f"check_index({{0}}, {size}, {int(node.attrs['wrap'])}, status, {code})"
 
     def _full(self, node: Node) -> str:
         """A full node's value in the current pass: computed, or taken back from where an earlier pass put it."""
@@ -590,14 +603,9 @@ class _Lowering:
 # ---- formulas --------------------------------------------------------------------------------------------------
 
 
-def _steps(view: View) -> list[int]:
-    """Strides; axes of size 1 do not move."""
-    return [0 if n == 1 else s for n, s in zip(view.shape, view.strides, strict=True)]
-
-
 def _gathered(node: Node, position: int, view: View) -> tuple[list[int], tuple[Node, int] | None]:
     """Strides over the result's axes: the index steps along its own, the table along all others."""
-    axis, steps = node.attrs["axis"], _steps(view)
+    axis, steps = node.attrs["axis"], list(view.steps)
     if node.op.name == "take_along":
         if position == 1:
             return steps, None
@@ -632,7 +640,12 @@ def template_of(node: Node) -> str:
         return cast_template(tag, node.dtype.short)
     assert node.op.scalar is not None
     text = node.op.scalar.replace("{t}", tag)
-    return f"{node.dtype.short}({text})" if node.dtype.short in ("i8", "u8", "i16", "i32") else text
+    return _narrowed(text, node.dtype.short)
+
+
+def _narrowed(text: str, tag: str) -> str:
+    """Arithmetic on small integers is done in int64 (on bool in uint8): back to the dtype."""
+    return f"{tag}({text})" if tag in ("i8", "u8", "i16", "i32", "b1") and not text.startswith(f"{tag}(") else text
 
 
 def cast_template(source: str, target: str) -> str:
@@ -655,7 +668,7 @@ def _combine(node: Node) -> str:
             "any": "b1({0} | {1})",
             "all": "b1({0} & {1})",
         }[name]
-    return f"{tag}({text})" if tag in ("i8", "u8", "i16", "i32") else text
+    return _narrowed(text, tag)
 
 
 def _identity(node: Node) -> str:

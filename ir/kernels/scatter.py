@@ -13,7 +13,6 @@ from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement
-from tinygrad_lite.ir.schedule.views import View
 
 
 def lower_scatter(group: Group, placement: Placement) -> Lowered:
@@ -42,7 +41,7 @@ class _Scatter:
     def _strides(self) -> set[int]:
         """Strides of result, source and index over the source's axes; returns the free axes."""
         axis = self.node.attrs["axis"]
-        out, source, index = (_steps(self.places[k].view) for k in "yxi")
+        out, source, index = (list(self.places[k].view.steps) for k in "yxi")
         self.by = self.places["y"].view.strides[axis]
         if self.node.op.name.startswith("put_along"):
             self.strides = {"y": [0 if a == axis else s for a, s in enumerate(out)], "x": source, "i": index}
@@ -109,7 +108,7 @@ class _Scatter:
         if not self.node.op.name.endswith("_add"):
             return [Load("t", "x", x), Store("y", y, "t")]
         tag = self.tags["y"]
-        add = Let("s", f"{tag}({{0}} + {{1}})" if tag in ("i8", "u8", "i16", "i32") else "{0} + {1}", ("u", "t"))
+        add = Let("s", f"{tag}({{0}} + {{1}})", ("u", "t"))
         return [Load("t", "x", x), Load("u", "y", y), add, Store("y", y, "s")]
 
     def _element(self, letter: str, axis: int, var: str | None) -> str:
@@ -117,7 +116,3 @@ class _Scatter:
             return "0"
         step = self._step(letter, axis)
         return var if step == "1" else f"{var} * {step}"
-
-
-def _steps(view: View) -> list[int]:
-    return [0 if n == 1 else s for n, s in zip(view.shape, view.strides, strict=True)]

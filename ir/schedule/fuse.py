@@ -15,17 +15,16 @@ from dataclasses import dataclass, field
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, is_virtual, root_of
+from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, is_in_place, is_virtual, root_of
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
-_ALONE = frozenset({"scatter_add", "put_along_add"})
 
 
 @dataclass
 class Group:
     """Nodes computed by one kernel. `stored` are those that others read."""
 
-    kind: str  # loops, matmul, scatter
+    kind: str  # loops, matmul, scatter, opaque
     index: int
     shape: tuple[int, ...]
     axes: frozenset[int] = frozenset()
@@ -105,7 +104,7 @@ class _Fusion:
         self.above: list[int] = []
         self.of: dict[int, Group] = {}
         self.turn: dict[int, int] = {}  # when a node was added
-        self.readers: dict[int, list[Group]] = {}  # root id → groups that read it: candidates for sharing a load
+        self.readers: dict[int, dict[int, None]] = {}  # root id → indices of groups that read it
         self.depends = {id(n): _depends(n) for n in graph.nodes if is_computed(n) and not is_assembled(n)}
         _order_pieces(graph, self.depends)
         self.from_memory = {i: _from_memory(n, self.depends[i]) for n in graph.nodes if (i := id(n)) in self.depends}
@@ -170,7 +169,7 @@ class _Fusion:
     def _home(self, node: Node, needed: set[int]) -> Group | None:
         """The group that `node` may join: a producer's first, else one that reads what it reads."""
         near = {g.index for operand, _ in fusible_operands(node) if (g := self.of.get(id(operand)))}
-        shared = {g.index for o in node.inputs for g in self.readers.get(id(root_of(o)), ()) if root_of(o).type.size > 1}
+        shared = {i for o in node.inputs if (r := root_of(o)).type.size > 1 for i in self.readers.get(id(r), ())}
         for candidates in (near, shared - near):
             for index in sorted(candidates, reverse=True):
                 if self._legal(node, self.groups[index], needed):
@@ -199,7 +198,7 @@ class _Fusion:
             group.axes, group.shape = _axes(node), _domain(node)
         self.of[id(node)] = group
         for operand in node.inputs:
-            self.readers.setdefault(id(root_of(operand)), []).append(group)
+            self.readers.setdefault(id(root_of(operand)), {})[group.index] = None
         group.before |= needed - {group.index}
         above = known = self.above[group.index]
         for i in needed - {group.index}:
@@ -247,8 +246,10 @@ def _is_handed(operand: Node, direct: set[int]) -> bool:
 
 
 def _reads_same_element(reader: Node) -> bool:
-    """A pointwise reader that looks at whole states directly, not through views."""
-    return reader.op.kind is Kind.ELEMENTWISE and all(root_of(i) is i or i.op.name == "expand" for i in reader.inputs)
+    """A pointwise reader that looks at whole states directly, not through views. (What can fail does so before any write.)"""
+    if reader.op.kind is not Kind.ELEMENTWISE or can_fail(reader):
+        return False
+    return all(root_of(i) is i or i.op.name == "expand" for i in reader.inputs)
 
 
 def _order_pieces(graph: Graph, depends: dict[int, list[Node]]) -> None:
@@ -264,12 +265,14 @@ def _order_pieces(graph: Graph, depends: dict[int, list[Node]]) -> None:
 def _kind(node: Node) -> str:
     if node.op.kind is Kind.MATMUL:
         return "matmul"
-    return "scatter" if node.op.name in _ALONE else "loops"
+    if node.op.kind is Kind.OPAQUE:
+        return "opaque"
+    return "scatter" if is_in_place(node) else "loops"
 
 
 def _domain(node: Node) -> tuple[int, ...]:
-    if node.op.name in _ALONE:
-        return node.inputs[2].shape  # of the source
+    if is_in_place(node):
+        return node.inputs[-1].shape  # of the source
     return node.inputs[0].shape if node.op.kind is Kind.REDUCE else node.shape
 
 

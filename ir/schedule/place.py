@@ -28,9 +28,9 @@ CONTIGUOUS = register(
     )
 )
 
-_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip"})
+_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "window"})
 _ASSEMBLED = frozenset({"concat", "slice_update"})
-_IN_PLACE = frozenset({"scatter_add", "put_along_add"})  # operand 0 becomes the result
+_IN_PLACE = frozenset({"scatter_add", "put", "put_along_add", "put_along", "unwindow"})  # operand 0 becomes the result
 _VIRTUAL = frozenset({"full", "arange", "uniform", "normal"})
 
 
@@ -67,9 +67,20 @@ def is_computed(node: Node) -> bool:
     return not (is_view(node) or is_virtual(node) or node.op.kind is Kind.LEAF)
 
 
+def can_fail(node: Node) -> bool:
+    """Nodes that report values they cannot take: indices out of range, negative powers of integers, singular matrices."""
+    checks = node.op.name == "check_index" or node.op.failure is not None
+    return checks or (node.op.name == "pow" and node.dtype.kind != "f")
+
+
 def is_assembled(node: Node) -> bool:
     """Nodes that have no kernel: their operands are written into parts of their storage."""
     return node.op.name in _ASSEMBLED
+
+
+def is_in_place(node: Node) -> bool:
+    """Nodes whose kernel changes operand 0, which becomes the result."""
+    return node.op.name in _IN_PLACE
 
 
 def root_of(node: Node) -> Node:
@@ -109,13 +120,15 @@ def _place_backward(graph: Graph, placement: Placement) -> None:
         if node.op.kind is Kind.LEAF or is_virtual(node):
             continue
         target = wanted.get(id(node)) or Place(node, View.of(node.shape))
+        if node.op.kind is Kind.OPAQUE and not target.view.is_contiguous:
+            target = Place(node, View.of(node.shape))
         if is_view(node):
             operand = node.inputs[0]
             if _movable(operand, graph, kept) and (below := target.view.undo(node)) is not None:
                 wanted[id(operand)] = Place(target.owner, below)
             continue
         placement.places[id(node)] = target
-        if is_assembled(node) or node.op.name in _IN_PLACE:
+        if is_assembled(node) or is_in_place(node):
             parts = pieces(node, target.view) if is_assembled(node) else [target.view]
             for i, part in enumerate(parts):
                 operand = node.inputs[i]
@@ -140,9 +153,9 @@ def _place_forward(graph: Graph, placement: Placement) -> None:
             places[id(node)] = Place(base.owner, view)
         elif id(node) not in places:
             places[id(node)] = Place(node, View.of(node.shape))
-        if is_assembled(node) or node.op.name in _IN_PLACE:
+        if is_assembled(node) or is_in_place(node):
             _check_pieces(node, placement)
-        elif node.op.kind is Kind.MATMUL or node.op.name in ("gather", "take_along"):
+        if not is_assembled(node):
             _check_stored(node, placement)
 
 
@@ -152,18 +165,32 @@ def _check_pieces(node: Node, placement: Placement) -> None:
     owner = placement[node].owner
     for i, part in enumerate(parts):
         at = placement[node.inputs[i]]
-        if at.owner is not owner or at.view != part:
+        if at.owner is not owner or not at.view.is_same(part):
             placement.copies.append((node, i))
 
 
 def _check_stored(node: Node, placement: Placement) -> None:
-    """Products and tables read memory: virtual operands are written out; products need one unit stride."""
-    for i, operand in enumerate(node.inputs):
-        if i == 1 and node.op.kind is not Kind.MATMUL:
-            continue
-        place = placement[operand]
-        if is_virtual(place.owner) or (node.op.kind is Kind.MATMUL and not _fits_blas(place.view)):
+    """Products, tables and scatters read memory: virtual operands are written out; products need one unit stride."""
+    for i in _read_from_memory(node):
+        place = placement[node.inputs[i]]
+        if is_virtual(place.owner) or not _fits(node, place.view):
             placement.copies.append((node, i))
+
+
+def _read_from_memory(node: Node) -> tuple[int, ...]:
+    """Operands whose elements have addresses; all others may be computed from an element's number."""
+    if node.op.kind is Kind.GATHER:
+        return (0,)
+    if node.op.kind in (Kind.MATMUL, Kind.OPAQUE):
+        return tuple(range(len(node.inputs)))
+    return tuple(range(1, len(node.inputs))) if is_in_place(node) else ()
+
+
+def _fits(user: Node, view: View) -> bool:
+    """Can the user's kernel read this layout?"""
+    if user.op.kind is Kind.OPAQUE:
+        return view.is_contiguous
+    return user.op.kind is not Kind.MATMUL or _fits_blas(view)
 
 
 def _fits_blas(view: View) -> bool:
@@ -194,7 +221,7 @@ def _with_copies(graph: Graph, wanted: set[tuple[int, int]]) -> Graph:
         for i, operand in enumerate(inputs):
             if (id(node), i) not in wanted:
                 fresh.append(operand)
-            elif is_assembled(node) or node.op.name in _IN_PLACE:  # a piece is nobody else's
+            elif is_assembled(node) or is_in_place(node):  # a piece is nobody else's
                 fresh.append(_contiguous(operand, node))
             else:
                 fresh.append(copied.setdefault((id(operand), False), _contiguous(operand, node)))

@@ -14,7 +14,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse
-from tinygrad_lite.ir.schedule.place import Placement, is_assembled, is_computed, is_virtual, legalise, root_of
+from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_assembled, is_computed, is_virtual, legalise, root_of
 
 COPY_OUT = register(
     Op("copy_out", Kind.ELEMENTWISE, lambda x: x, lambda x: x.copy(), None, "{0}", traits=frozenset({"alone", "copy"}))
@@ -53,7 +53,8 @@ def _stray_results(graph: Graph, placement: Placement) -> set[int]:
     for i, result in enumerate(graph.results):
         at = placement[result]
         whole = at.view.is_contiguous and not at.view.offset and at.view.size == at.owner.type.size
-        if not whole or not is_computed(at.owner) or id(at.owner) in seen:
+        written = is_computed(at.owner if i >= len(graph.outputs) else root_of(at.owner))
+        if not whole or not written or id(at.owner) in seen:
             stray.add(i)
         seen.add(id(at.owner))
     return stray
@@ -74,13 +75,15 @@ def _copy(node: Node) -> Node:
 
 
 def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Node], dict[int, list[Node]], set[int]]:
-    """Where updates live; id(value) → the readers of the old state, to run before it; indices of results that come too
-    early to overwrite the state, because something computed from them still reads it."""
+    """Where updates live; id(value) → what must run before it: the readers of the old state, and all that can fail, so that
+    a failure finds the states unchanged; indices of results that come too early to overwrite the state, because something
+    computed from them still reads it or can fail."""
     readers = _readers(graph)
+    checks = [n for n in graph.nodes if can_fail(n)]
     home, overwrites, late = {}, {}, set()
     for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
         value = placement[result].owner
-        before = [r for r in readers[id(state)] if r is not value]
+        before = [r for r in (*readers[id(state)], *checks) if r is not value]
         if value.op is not COPY_OUT and (value.op.kind is not Kind.ELEMENTWISE or _reaches(graph, value, before)):
             late.add(i)
             continue

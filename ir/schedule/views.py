@@ -34,6 +34,15 @@ class View:
         return math.prod(self.shape)
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides; axes of size 1 do not move."""
+        return tuple(0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True))
+
+    def is_same(self, other: View) -> bool:
+        """Do the same indices lead to the same elements?"""
+        return (self.shape, self.steps, self.offset) == (other.shape, other.steps, other.offset)
+
+    @property
     def is_contiguous(self) -> bool:
         step = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
@@ -64,17 +73,22 @@ class View:
         offset = self.offset + sum((self.shape[a] - 1) * self.strides[a] for a in axes)
         return View(self.shape, tuple(-s if a in axes else s for a, s in enumerate(self.strides)), offset)
 
+    def window(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], steps: tuple[int, ...], dilations: tuple[int, ...]
+    ) -> View:
+        strides = list(self.strides)
+        within = [strides[a] * d for a, d in zip(axes, dilations, strict=True)]
+        for axis, step in zip(axes, steps, strict=True):
+            strides[axis] *= step
+        return View(shape, (*strides, *within), self.offset)
+
     def reshape(self, shape: tuple[int, ...]) -> View | None:
         """The same elements in another shape, or None where strides cannot say it."""
         if self.size == 0:
             return View(shape, contiguous_strides(shape), self.offset)
         old = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
         strides: list[int] = []
-        at, block, step = (
-            len(old),
-            1,
-            1,
-        )  # walking from the right: `block` elements of the current run are left to cover
+        at, block, step = len(old), 1, 1  # walking from the right: `block` elements of the current run are left to cover
         for size in reversed(shape):
             if size == 1:
                 strides.append(0)
@@ -104,6 +118,8 @@ class View:
             return self.slice(attrs["starts"], attrs["stops"], attrs["steps"])
         if name == "flip":
             return self.flip(attrs["axes"])
+        if name == "window":
+            return self.window(node.shape, attrs["axes"], attrs["steps"], attrs["dilations"])
         return None
 
     def undo(self, node: Node) -> View | None:

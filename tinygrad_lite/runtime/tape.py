@@ -18,13 +18,14 @@ class Instruction:
     """A call `kernel(args, lo, hi, worker)` on every worker, each with its own [lo, hi); empty ones are skipped.
 
     `address` is the kernel's, `args_address` that of its int64 words. After a `barrier` every worker sees what was
-    written before it; a run ends with one anyway.
+    written before it; a run ends with one anyway. After a `stop` (and its barrier) the run ends if the error cell is set.
     """
 
     address: int
     args_address: int
     parts: tuple[tuple[int, int], ...]
     barrier: bool = True
+    stop: bool = False
 
 
 def even_parts(extent: int, workers: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
@@ -40,7 +41,7 @@ class Tape:
     reset, `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], workers: int = 1) -> None:
+    def __init__(self, instructions: Sequence[Instruction], workers: int = 1, error_cell: int = 0) -> None:
         self.instructions, self.workers = tuple(instructions), workers
         count = len(self.instructions)
         for instruction in self.instructions:
@@ -54,8 +55,8 @@ class Tape:
         for worker in range(workers):
             for i, each in enumerate(self.instructions):
                 barrier = each.barrier and i < count - 1
-                self._rows[worker, i] = (each.address, each.args_address, *each.parts[worker], barrier)
-            self._job[worker, :3] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data)
+                self._rows[worker, i] = (each.address, each.args_address, *each.parts[worker], barrier + 2 * each.stop)
+            self._job[worker, :4] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell)
         self._job_address: int = self._job.ctypes.data
 
     def run(self) -> None:

@@ -24,7 +24,8 @@ ARRIVED, GENERATION, JOB, WORKERS, SEMAPHORES = 0, 64, 128, 136, 256
 YIELD, WAIT, POST = 24, 25, 26              # words that hold functions of the operating system
 SPINS = 2000                                # under 2 µs; then the core goes to whoever else needs it, perhaps a worker
 
-# One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks. Row: kernel, args, lo, hi, barrier.
+# One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks, error cell. Row: kernel, args, lo, hi, and
+# 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later instruction sets it.
 SHARE = """\
 share = i64_at(job + 64 * worker)
 rows, count = share[0], share[1]
@@ -37,11 +38,13 @@ for i in range(count):
     start = now
     now = ticks()
     spent[i] += now - start
-    if row[4] != 0 and workers > 1:
+    if row[4] & 1 != 0 and workers > 1:
         BARRIER
         start = now
         now = ticks()
         spent[count + i] += now - start
+    if row[4] & 2 != 0 and i64_at(share[3])[0] != 0:
+        break
 """
 # The last to arrive opens the barrier by a new generation. Pauses are rare: a hypervisor takes a loop of them for a
 # lost lock and stops the virtual CPU, which made a barrier cost 6 µs instead of 0.3.
@@ -142,7 +145,7 @@ class Pool:
     def __init__(self) -> None:
         kernels = load_kernels({"launch": expand(LAUNCH), "serve": expand(SERVE)})
         self.launch, self._serve = ENTRY(kernels["launch"]), ENTRY(kernels["serve"])
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._memory = aligned(SEMAPHORES + MAX_WORKERS * (8 + SEMAPHORE_BYTES))
         self.address: int = self._memory.ctypes.data
         self._started = 1                                   # worker 0 is the caller

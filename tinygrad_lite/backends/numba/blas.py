@@ -21,7 +21,19 @@ def blas_address(name: str) -> int:
     """Native address of a BLAS function (Fortran convention, every argument a pointer), such as "sgemm"."""
     from scipy.linalg import cython_blas
 
-    capsule = cython_blas.__pyx_capi__[name]
+    return _pointer(cython_blas.__pyx_capi__[name])
+
+
+@functools.cache
+def library_address(name: str) -> int:
+    """Native address of a BLAS or LAPACK function, such as "dgesv"."""
+    from scipy.linalg import cython_blas, cython_lapack
+
+    found = cython_blas.__pyx_capi__.get(name) or cython_lapack.__pyx_capi__[name]
+    return _pointer(found)
+
+
+def _pointer(capsule: Any) -> int:
     api = ctypes.pythonapi
     get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))

@@ -30,7 +30,7 @@ from .scalars import scalar_names
 I64 = ir.IntType(64)
 PASSES = (TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA, NopythonTypeInference, PreLowerStripPhis,
           IRLegalization, AnnotateTypes, NativeLowering, NoPythonBackend)
-PUBLIC = ("where", "sum_add", "maximum", "minimum", "floordiv", "mod", "truncdiv", "check_index", "atomic_add",
+PUBLIC = ("where", "sum_add", "maximum", "minimum", "floordiv", "mod", "truncdiv", "int_pow", "check_index", "atomic_add",
           "atomic_load", "atomic_store", "call_kernel", "call_plain", "call_two", "ticks", "pause", "sgemm",
           "dgemm")
 _names: dict[str, Any] = {}

@@ -186,6 +186,26 @@ def _check_index(i: Value, size: Value, wrap: Value, status: Value, code: Value)
     return good.where(index, 0)
 
 
+def _int_pow(n: Value, exponent: Value, status: Value, code: Value) -> Value:
+    """n ** exponent, wrapping around; a negative exponent sets the error cell and gives 1."""
+    b = n.builder
+    negative = exponent < 0 if not exponent.unsigned else exponent.differs(exponent)
+    with b.if_then(negative.value, likely=False):
+        b.store(code.value, b.inttoptr(status.value, I64.as_pointer()))
+    total = n.constant(1)
+    for bit in range(n.type.width - (not n.unsigned)):
+        total = (exponent & (1 << bit)).differs(0).where(total * n, total)
+        n = n * n
+    return negative.where(1, total)
+
+
+def _int_pow_type(n: Any, exponent: Any, status: Any, code: Any) -> Any:
+    if not isinstance(n, types.Integer) or n != exponent:
+        return None
+    return n, n, n, int64, int64
+
+
+int_pow = native(_int_pow_type, _int_pow, 4)               # (n, exponent, status address, code) -> power
 check_index = fixed(_check_index, int64, *[int64] * 5)     # (i, size, wrap, status address, code) -> index, or 0
 
 

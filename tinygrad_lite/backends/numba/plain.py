@@ -101,6 +101,13 @@ def truncdiv(n: Any, d: Any) -> Any:
     return _wrap(size if (n < 0) == (d < 0) else -size, n)
 
 
+def int_pow(n: Any, exponent: Any, status_address: int, code: int) -> Any:
+    if exponent < 0:
+        Pointer("i64", status_address)[0] = code
+        return _wrap(1, n)
+    return _wrap(pow(int(n), int(exponent), 1 << 64), n)
+
+
 def check_index(i: Any, size: int, wrap: Any, status_address: int, code: int) -> int:
     index = int(i) + int(size) if wrap and i < 0 else int(i)
     if 0 <= index < size:
@@ -227,7 +234,7 @@ def pause() -> None:
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, maximum, minimum, floordiv, mod, truncdiv, check_index, uniform_f32, uniform_f64, normal_f32,
+        where, sum_add, maximum, minimum, floordiv, mod, truncdiv, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
         normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
     for tag, kind in NUMPY.items():
         names[f"{tag}_at"] = lambda address, tag=tag: Pointer(tag, address)

@@ -1,0 +1,77 @@
+"""Running a graph in every way there is: interpreted, compiled, and by un-jitted kernels in shuffled order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinygrad_lite.backends.numba.compiler import Kernels
+from tinygrad_lite.backends.numba.plain import plain_kernel
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.program import Program
+
+Array = np.ndarray[Any, Any]
+
+#: Ops whose kernels round otherwise than NumPy does; all others give the same bits.
+INEXACT = frozenset({"exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "rsqrt", "pow", "matmul", "normal"})
+
+
+class PlainProgram(Program):
+    """A Program whose kernels are Python functions. Between barriers the workers take turns in random order.
+
+    Any interleaving that keeps each worker's own order may happen on real threads; a missing barrier shows as a wrong
+    result under one of them.
+    """
+
+    def __init__(self, graph: Graph, workers: int | None = None, seed: int = 0) -> None:
+        self.random = random.Random(seed)
+        super().__init__(graph, workers)
+
+    def _load(self) -> None:
+        self.kernels = Kernels({c.source: 0 for c in self.calls})
+        self.functions = {source: plain_kernel(source) for source in self.kernels}
+
+    def execute(self) -> None:
+        waiting: list[list[int]] = [[] for _ in range(self.workers)]
+        for i, call in enumerate(self.calls):
+            for queue in waiting:
+                queue.append(i)
+            if call.barrier:
+                self._interleave(waiting)
+        self._interleave(waiting)
+        if self.status.any():
+            self._report()
+
+    def _interleave(self, waiting: list[list[int]]) -> None:
+        while any(waiting):
+            worker = self.random.choice([w for w, queue in enumerate(waiting) if queue])
+            i = waiting[worker].pop(0)
+            low, high = self.calls[i].parts[worker]
+            if low < high:
+                self.functions[self.calls[i].source](self.tape.instructions[i].args_address, low, high, worker)
+
+
+def is_exact(node: Node) -> bool:
+    if node.op.name in ("sum", "prod", "scatter_add", "put_along_add"):
+        return node.dtype.kind != "f"
+    return node.op.name not in INEXACT
+
+
+def assert_same(graph: Graph, got: Sequence[Array], want: Sequence[Array]) -> None:
+    """Equal bits (any NaN equals any other) if every op of the graph is exact, else close."""
+    exact = all(is_exact(n) for n in graph.nodes)
+    for g, w in zip(got, want, strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        if exact or w.dtype.kind != "f":
+            np.testing.assert_array_equal(g, w)
+            if w.dtype.kind == "f":
+                numbers = ~np.isnan(w)
+                np.testing.assert_array_equal(np.signbit(g)[numbers], np.signbit(w)[numbers])
+        else:
+            rtol = 1e-5 if w.dtype == np.float32 else 1e-11
+            finite = np.abs(w[np.isfinite(w)]).max(initial=1.0)
+            np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol * finite)
