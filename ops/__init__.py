@@ -15,6 +15,7 @@ from tinygrad_lite.ops import (
     promote,
     random,
     reduce,
+    window,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "promote",
     "random",
     "reduce",
+    "window",
 ]

@@ -138,6 +138,11 @@ def detached(node: Node) -> Node | None:
     return node.inputs[0]
 
 
+@rule("graft", why="passes run after differentiation: the history has had its say")
+def grafted(node: Node) -> Node | None:
+    return node.inputs[0]
+
+
 @rule(
     "cast",
     why="cast(cast(x, B), C) = cast(x, C) where B holds all values of x's dtype; a cast to its own is x",
@@ -208,6 +213,7 @@ def _elementwise_names() -> tuple[str, ...]:
 
 RULES: tuple[Rule, ...] = (
     detached,
+    grafted,
     uniform_right,
     add_zero,
     sub_zero,

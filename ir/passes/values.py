@@ -13,7 +13,7 @@ from tinygrad_lite.ir.types import DType, float32
 from tinygrad_lite.ops.create import FULL
 from tinygrad_lite.ops.leaf import CONSTANT
 
-_KEEPS_UNIFORM = frozenset({"reshape", "expand", "permute", "slice", "flip"})
+_KEEPS_UNIFORM = frozenset({"reshape", "expand", "permute", "slice", "flip", "window"})
 
 
 def uniform(node: Node) -> Any:

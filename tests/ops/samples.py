@@ -16,10 +16,12 @@ from tests.ops.index_samples import CONTRACT, INDEXING
 from tests.ops.movement_samples import MOVEMENT
 from tests.ops.operands import Sample
 from tests.ops.reduce_samples import REDUCE
+from tests.ops.window_samples import WINDOWS
 
 SAMPLES: dict[str, list[Sample]] = {
     **ELEMENTWISE,
     **MOVEMENT,
+    **WINDOWS,
     **REDUCE,
     **CONTRACT,
     **INDEXING,
