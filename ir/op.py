@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygrad_lite.ir.native import Native
 from tinygrad_lite.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Op:
 
     infer(*types, **attrs) gives the result's type or raises at the user's line; numpy(*arrays, **attrs) is the semantics;
     vjp(g, node, i) gives the cotangent of input i from the output's (None: no gradient flows); scalar is an elementwise
-    op's kernel expression, {0} {1} standing for operands and {t} for the operands' dtype tag.
+    op's kernel expression, {0} {1} standing for operands and {t} for the operands' dtype tag; native(node) is an opaque
+    op's kernel, and failure what a program raises where that kernel gives up.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Op:
     scalar: str | None = None
     cost: Callable[[Node], Cost] = one_flop_an_element
     traits: frozenset[str] = field(default_factory=frozenset)
+    native: Callable[[Node], Native] | None = None
+    failure: tuple[type[Exception], str] | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

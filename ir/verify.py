@@ -13,7 +13,7 @@ from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.text import location_text, node_text, value_names, value_text
 
 # int64 values that are in range by construction or by the builder's own arithmetic
-_INDEX_SOURCES = frozenset({"check_index", "constant", "full", "arange", "argmax", "argmin"})
+_INDEX_SOURCES = frozenset({"check_index", "constant", "full", "arange", "argmax", "argmin", "argsort"})
 _INDEXED = frozenset({"gather", "take_along", "scatter_add", "put_along_add", "put", "put_along"})
 
 

@@ -43,7 +43,7 @@ class CompileError(Exception):
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source; `plain.kernel_names` gives the same names for plain Python."""
     if not _names:
-        _names.update({name: getattr(intrinsics, name) for name in PUBLIC}, **scalar_names())
+        _names.update({name: getattr(intrinsics, name) for name in PUBLIC}, **intrinsics.LIBRARY, **scalar_names())
         for tag in intrinsics.NUMBA:
             _names[tag], _names[f"{tag}_at"] = getattr(intrinsics, tag), getattr(intrinsics, f"{tag}_at")
         _names.update(inf=float("inf"), nan=float("nan"))

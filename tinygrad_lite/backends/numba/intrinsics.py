@@ -294,3 +294,19 @@ def gemm(kind: ir.Type, real: Any) -> Any:
 
 
 sgemm, dgemm = gemm(F32, types.float32), gemm(F64, types.float64)
+
+
+# ---- BLAS and LAPACK by address ---------------------------------------------------------------------
+LIBRARY_ARITIES = (5, 6, 8, 9, 11, 14)
+
+
+def _call_library(fn: Value, *addresses: Value) -> None:
+    call_at(fn.builder, fn.value, ir.VoidType(), [a.value for a in addresses])
+
+
+def library(count: int) -> Any:
+    """call_library{count}(fn, addresses…): Fortran takes everything by address."""
+    return fixed(_call_library, void, *[int64] * (count + 1))
+
+
+LIBRARY = {f"call_library{count}": library(count) for count in LIBRARY_ARITIES}

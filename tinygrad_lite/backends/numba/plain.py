@@ -19,6 +19,7 @@ NUMPY = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32,
          "u8": np.uint8, "b1": np.uint8}
 CTYPES = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i64": ctypes.c_int64, "i32": ctypes.c_int32,
           "i16": ctypes.c_int16, "i8": ctypes.c_int8, "u8": ctypes.c_uint8, "b1": ctypes.c_uint8}
+LIBRARY_ARITIES = (5, 6, 8, 9, 11, 14)
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 MASK = 0xFFFFFFFF
 
@@ -211,6 +212,13 @@ def call_two(fn: int, a: int, b: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(fn)(a, b)
 
 
+def _library(count: int) -> Callable[..., None]:
+    def call(fn: int, *addresses: int) -> None:
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(fn)(*addresses)
+
+    return call
+
+
 def atomic_add(address: int, x: int) -> int:
     """Atomic among Python threads only as far as the GIL goes: plain kernels run on one."""
     word = Pointer("i64", address)
@@ -241,6 +249,7 @@ def kernel_names() -> dict[str, Any]:
         names[tag] = _cast(tag)
         names[f"abs_{tag}"] = lambda x, kind=kind: np.abs(kind(x))
         names[f"sign_{tag}"] = lambda x, kind=kind: np.sign(kind(x))
+    names.update({f"call_library{count}": _library(count) for count in LIBRARY_ARITIES})
     for op, function in FUNCTIONS.items():
         names[f"{op}_f32"], names[f"{op}_f64"] = _rounded(function, "f32"), _rounded(function, "f64")
     names.update(random_bits_hi=lambda s, c: np.uint32(threefry(s, c)[0]),
