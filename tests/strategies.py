@@ -11,15 +11,16 @@ executors agree to a tolerance; without, only bit-equal executors may be compare
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from tinygrad_lite.ir.graph import Graph, Update
+from tinygrad_lite.ir.graph import Graph, Update, topological
 from tinygrad_lite.ir.node import Location, Node
+from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType, bool_, float32, float64, int32, int64, uint8
 from tinygrad_lite.ops import contract, create, indexing, leaf, movement, random, reduce
@@ -266,8 +267,15 @@ def array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Arr
 
 
 @st.composite
-def cases(draw: DrawFn, max_ops: int = 12, stable: bool = False, states: bool = True, odd_names: bool = True) -> Case:
-    """A graph with arrays to run it on."""
+def cases(
+    draw: DrawFn,
+    max_ops: int = 12,
+    stable: bool = False,
+    states: bool = True,
+    odd_names: bool = True,
+    steps: Sequence[Callable[[Any], None]] = (),
+) -> Case:
+    """A graph with arrays to run it on. `steps` are more ways to grow it, each like those of this module."""
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     pool = _Pool(draw, stable)
     shapes = st.lists(st.integers(1, 4), max_size=3).map(tuple)
@@ -282,7 +290,7 @@ def cases(draw: DrawFn, max_ops: int = 12, stable: bool = False, states: bool = 
     with mode.set(trace=pool, grad_enabled=False):
         for _ in range(draw(st.integers(1, max_ops))):
             with mode.set(scope=draw(st.sampled_from(_SCOPES))):
-                draw(st.sampled_from(_STEPS + _MORE_STEPS))(pool)
+                draw(st.sampled_from((*_STEPS, *_MORE_STEPS, *steps)))(pool)
     graph = Graph("random", tuple(args), tuple(kept), _outputs(pool), _updates(pool, kept))
     return Case(graph, *([array(n.dtype, n.shape, rng) for n in group] for group in (args, kept)))
 
@@ -293,8 +301,10 @@ def graphs(max_ops: int = 12, stable: bool = False) -> SearchStrategy[tuple[Grap
 
 
 def _outputs(pool: _Pool) -> tuple[Node, ...]:
-    """The last node and up to two others."""
-    return (pool.nodes[-1], *(pool.draw(st.sampled_from(pool.nodes)) for _ in range(pool.integer(0, 2))))
+    """What nothing uses, the latest first, and perhaps something that is used too."""
+    used = {id(i) for n in topological(pool.nodes) for i in n.inputs}
+    unused = [n for n in reversed(pool.nodes) if id(n) not in used and n.op.kind is not Kind.LEAF]
+    return (*unused[:6], *(pool.draw(st.sampled_from(pool.nodes)) for _ in range(pool.integer(0, 1))))
 
 
 def _updates(pool: _Pool, states: list[Node]) -> tuple[Update, ...]:

@@ -139,7 +139,7 @@ class _Fusion:
             return False
         axes, overwriting = a.axes or b.axes, [n for n in (*a.nodes, *b.nodes) if self.overwrites.get(id(n))]
         readers = [r for n in overwriting for r in self.overwrites[id(n)] if id(r) in inside]
-        if overwriting and (axes or not all(_reads_same_element(r) for r in readers)):
+        if overwriting and (axes or not all(reads_same_element(r) for r in readers)):
             return False
         both = Group("loops", -1, a.shape, axes, [*a.nodes, *b.nodes])
         return all(_fits(n, both) for n in both.nodes)
@@ -189,7 +189,7 @@ class _Fusion:
         """Memory is overwritten within a group only in a single pass, each element after its own readers."""
         inside = [r for r in self.overwrites.get(id(node), ()) if self.of.get(id(r)) is group]
         if inside:
-            return not group.axes and all(_reads_same_element(r) for r in inside)
+            return not group.axes and all(reads_same_element(r) for r in inside)
         return not (_axes(node) and any(self.overwrites.get(id(n)) for n in group.nodes))
 
     def _join(self, node: Node, group: Group, needed: set[int]) -> None:
@@ -245,7 +245,7 @@ def _is_handed(operand: Node, direct: set[int]) -> bool:
     return id(operand) in direct or (operand.op.name == "expand" and id(operand.inputs[0]) in direct)
 
 
-def _reads_same_element(reader: Node) -> bool:
+def reads_same_element(reader: Node) -> bool:
     """A pointwise reader that looks at whole states directly, not through views. (What can fail does so before any write.)"""
     if reader.op.kind is not Kind.ELEMENTWISE or can_fail(reader):
         return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
-from tinygrad_lite.ir.schedule.fuse import Group, fuse
+from tinygrad_lite.ir.schedule.fuse import Group, fuse, reads_same_element
 from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_assembled, is_computed, is_virtual, legalise, root_of
 
 COPY_OUT = register(
@@ -84,7 +84,8 @@ def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Nod
     for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
         value = placement[result].owner
         before = [r for r in (*readers[id(state)], *checks) if r is not value]
-        if value.op is not COPY_OUT and (value.op.kind is not Kind.ELEMENTWISE or _reaches(graph, value, before)):
+        moves = value in readers[id(state)] and not reads_same_element(value)
+        if moves or value.op is not COPY_OUT and (value.op.kind is not Kind.ELEMENTWISE or _reaches(graph, value, before)):
             late.add(i)
             continue
         home[id(value)], overwrites[id(value)] = state, before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,16 +35,15 @@ class PlainProgram(Program):
         self.kernels = Kernels({c.source: 0 for c in self.calls})
         self.functions = {source: plain_kernel(source) for source in self.kernels}
 
-    def execute(self) -> None:
+    def _run_tape(self) -> None:
         waiting: list[list[int]] = [[] for _ in range(self.workers)]
         for i, call in enumerate(self.calls):
             for queue in waiting:
                 queue.append(i)
             if call.barrier:
                 self._interleave(waiting)
-        self._interleave(waiting)
-        if self.status.any():
-            self._report()
+            if call.stop and self.status[0]:
+                return
 
     def _interleave(self, waiting: list[list[int]]) -> None:
         while any(waiting):

@@ -16,4 +16,4 @@ def aligned(nbytes: int) -> np.ndarray:
 
 def poison(memory: np.ndarray) -> None:
     """Fill with a pattern that reads as NaN in every float dtype, so that use before a write shows."""
-    memory.view(np.uint8)[...] = 0xFF
+    memory.reshape(-1).view(np.uint8)[...] = 0xFF
