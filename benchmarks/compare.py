@@ -108,7 +108,8 @@ def main() -> int:
     if unknown := set(names) - WORKLOADS.keys():
         parser.error(f"no workload is called {', '.join(sorted(unknown))}")
     least = {name: float(ratio) for name, _, ratio in (item.partition("=") for item in options.min)}
-    console, rows = Console(), []
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    rows = []
     for name in names:
         pythons = {"torch": options.torch_python, "tinygrad_lite": options.python}
         rows.append(summarise(name, compare(name, options.rounds, options.seconds, pythons)))
