@@ -640,6 +640,8 @@ def template_of(node: Node) -> str:
         return cast_template(tag, node.dtype.short)
     assert node.op.scalar is not None
     text = node.op.scalar.replace("{t}", tag)
+    for name, value in node.attrs.items():
+        text = text.replace(f"{{{name}}}", str(value))
     return _narrowed(text, node.dtype.short)
 
 

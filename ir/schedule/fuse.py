@@ -92,6 +92,7 @@ def _program_order(units: list[Node], depends: dict[int, list[Node]]) -> Iterato
             waiting[id(user)] -= 1
             if not waiting[id(user)]:
                 heapq.heappush(ready, (user.order, user.serial, user))
+    assert not any(waiting.values()), "dependencies in a circle"
 
 
 class _Fusion:

@@ -81,13 +81,16 @@ def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Nod
     readers = _readers(graph)
     checks = [n for n in graph.nodes if can_fail(n)]
     home, overwrites, late = {}, {}, set()
+    followers = {i: list(users) for i, users in graph.users.items()}  # what runs after a node: its users, and overwriters
     for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
         value = placement[result].owner
         before = [r for r in (*readers[id(state)], *checks) if r is not value]
         moves = value in readers[id(state)] and not reads_same_element(value)
-        if moves or value.op is not COPY_OUT and (value.op.kind is not Kind.ELEMENTWISE or _reaches(graph, value, before)):
+        if moves or value.op.kind is not Kind.ELEMENTWISE or _reaches(followers, value, before):
             late.add(i)
             continue
+        for each in before:
+            followers[id(each)].append(value)
         home[id(value)], overwrites[id(value)] = state, before
     return home, overwrites, late
 
@@ -113,14 +116,14 @@ def _sources(node: Node) -> Iterator[Node]:
         yield source
 
 
-def _reaches(graph: Graph, value: Node, targets: list[Node]) -> bool:
-    """Is one of `targets` computed from `value`?"""
+def _reaches(followers: dict[int, list[Node]], value: Node, targets: list[Node]) -> bool:
+    """Must one of `targets` run after `value`?"""
     wanted = {id(t) for t in targets}
     if not wanted:
         return False
     seen, stack = {id(value)}, [value]
     while stack:
-        for user in graph.users[id(stack.pop())]:
+        for user in followers[id(stack.pop())]:
             if id(user) in wanted:
                 return True
             if id(user) not in seen:
