@@ -11,12 +11,17 @@ from tinygrad_lite.ir.types import DType
 
 
 def value_key(value: Any) -> Any:
-    """A hashable stand-in by which attributes compare: 1, 1.0 and True differ, -0.0 and 0.0 too, nan equals nan."""
+    """A hashable stand-in by which attributes compare: 1, 1.0 and True differ, -0.0 and 0.0 too, nan equals nan.
+
+    Graphs (bodies of loops) compare by structure.
+    """
     kind = type(value)
     if kind is tuple:
         return tuple(map(value_key, value))
     if kind is int or kind is str or kind is DType:
         return value
+    if kind is Graph:
+        return graph_key(value)
     return (kind.__name__, repr(value))
 
 
@@ -25,6 +30,13 @@ def attrs_key(attrs: Mapping[str, Any]) -> Any:
     if not attrs:
         return ()
     return tuple((name, value_key(attrs[name])) for name in sorted(attrs))
+
+
+def graph_key(graph: Graph) -> Any:
+    """A hashable stand-in by which graphs compare, as `structurally_equal` does."""
+    index = _indices(graph)
+    roots = tuple(tuple(index[id(n)] for n in group) for group in _roots(graph))
+    return ("graph", tuple(_node_key(n, index) for n in graph.nodes), roots)
 
 
 def structurally_equal(a: Graph, b: Graph) -> bool:

@@ -83,7 +83,7 @@ def _node_facts(node: Node, role: str) -> dict[str, Any]:
         "type": str(node.type),
         "dtype": node.type.dtype.name,
         "shape": node.type.shape,
-        "attrs": dict(node.attrs),
+        "attrs": {k: str(v) if isinstance(v, Graph) else v for k, v in node.attrs.items()},
         "role": role,
         "name": node.attrs.get("name", ""),
         "scope": where.scope,
@@ -118,11 +118,13 @@ def _node_from(row: dict[str, Any], nodes: Sequence[Node]) -> Node:
 
 
 def _encode(value: Any) -> Any:
-    """JSON has no tuples, dtypes or non-finite numbers: lists, {"dtype": …} and {"float": …}."""
+    """JSON has no tuples, dtypes, graphs or non-finite numbers: lists, {"dtype": …}, {"graph": …}, {"float": …}."""
     if isinstance(value, tuple):
         return [_encode(v) for v in value]
     if isinstance(value, DType):
         return {"dtype": value.name}
+    if isinstance(value, Graph):
+        return {"graph": to_dict(value)}
     if type(value) is float and not math.isfinite(value):
         return {"float": repr(value)}
     if value is None or type(value) in (bool, int, float, str):
@@ -133,6 +135,8 @@ def _encode(value: Any) -> Any:
 def _decode(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_decode(v) for v in value)
+    if isinstance(value, dict) and "graph" in value:
+        return from_dict(value["graph"])
     if isinstance(value, dict):
         return dtype_named(value["dtype"]) if "dtype" in value else float(value["float"])
     return value

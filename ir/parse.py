@@ -61,6 +61,7 @@ class _Parser:
         self.values: dict[str, Node] = {}
         self.updates: dict[str, Update] = {}
         self.outputs: tuple[Node, ...] | None = None
+        self.depth = 0  # bodies around the statement at hand
 
     # ---- tokens ----
 
@@ -115,6 +116,12 @@ class _Parser:
             raise self._unexpected("'graph'")
         self.i += 1
         name = self._string() if self._peek() == "string" else self._take("word", "the graph's name").text
+        self._block()
+        self._blank_lines()
+        self._take("end", "nothing after '}'")
+        return self._finish(name)
+
+    def _block(self) -> None:
         self._take("{", "'{'")
         self._take("newline", "a new line after '{'")
         self._blank_lines()
@@ -125,9 +132,17 @@ class _Parser:
         if self.outputs is None:
             raise self._unexpected("a 'return' line")
         self.i += 1
-        self._blank_lines()
-        self._take("end", "nothing after '}'")
-        return self._finish(name)
+
+    def _body(self) -> Graph:
+        """A loop's body: a block whose names are its own."""
+        outer = self.values, self.updates, self.outputs
+        self.values, self.updates, self.outputs = {}, {}, None
+        self.depth += 1
+        self._block()
+        body = self._finish("body")
+        self.depth -= 1
+        self.values, self.updates, self.outputs = outer
+        return body
 
     def _finish(self, name: str) -> Graph:
         leaves = {kind: tuple(n for n in self.values.values() if n.op.name == kind) for kind in ("input", "state")}
@@ -277,6 +292,8 @@ class _Parser:
             return self._named_value()
         if kind == "[" and depth < _MAX_NESTING:
             return self._list(lambda: self._value(depth + 1))
+        if kind == "{" and self.depth < _MAX_NESTING:
+            return self._body()
         raise self._unexpected('a value such as 3, 0.5, true, none, f32, "text" or [1, 2]')
 
     def _list(self, item: Callable[[], Any]) -> tuple[Any, ...]:

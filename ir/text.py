@@ -24,12 +24,16 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 def to_text(graph: Graph, comments: bool = True) -> str:
     """The graph as text; `comments` adds phase, module scope and user line to each line that has them."""
+    name = graph.name if _WORD.fullmatch(graph.name) else quoted(graph.name)
+    return f"graph {name} {{\n{_statements(graph, comments)}\n}}\n"
+
+
+def _statements(graph: Graph, comments: bool) -> str:
     names = value_names(graph)
-    lines = [f"graph {graph.name if _WORD.fullmatch(graph.name) else quoted(graph.name)} {{"]
-    lines += [_line(node, names, comments) for node in graph.nodes]
+    lines = [_line(node, names, comments) for node in graph.nodes]
     lines += [f"  update {names[id(u.state)]} = {names[id(u.value)]}" for u in graph.updates]
     lines.append(f"  return {', '.join(names[id(o)] for o in graph.outputs)}".rstrip())
-    return "\n".join([*lines, "}", ""])
+    return "\n".join(lines)
 
 
 def value_names(graph: Graph) -> dict[int, str]:
@@ -38,7 +42,7 @@ def value_names(graph: Graph) -> dict[int, str]:
 
 
 def node_text(node: Node, names: dict[int, str]) -> str:
-    """One node as the line that `to_text` would print, without indent and comment."""
+    """One node as the line (with a body: the lines) that `to_text` would print, without indent and comment."""
     operands = ", ".join(names.get(id(i), "%?") for i in node.inputs)
     words = [node.op.name, _positional(node), operands, *_attributes(node)]
     return f"{names.get(id(node), '%?')} = {' '.join(filter(None, words))} : {node.type}"
@@ -58,7 +62,7 @@ def quoted(text: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """An attribute's value: none, true, 3, 0.5, nan, "text", f32 or a list of those."""
+    """An attribute's value: none, true, 3, 0.5, nan, "text", f32, a list of those, or a body in braces."""
     if value is None:
         return "none"
     kind = type(value)
@@ -72,6 +76,8 @@ def value_text(value: Any) -> str:
         return f"[{', '.join(map(value_text, value))}]"
     if isinstance(value, DType):
         return value.short
+    if kind is Graph:
+        return f"{{\n{_statements(value, False)}\n}}".replace("\n", "\n  ")
     raise TypeError(f"an attribute cannot hold a {kind.__name__}: {value!r}")
 
 

@@ -45,7 +45,7 @@ def _check_node(graph: Graph, node: Node) -> None:
         raise GraphError(f"{node.op.name} has {len(node.inputs)} operands", graph, node)
     try:
         for value in node.attrs.values():
-            value_text(value)
+            verify(value) if isinstance(value, Graph) else value_text(value)
         inferred = node.op.infer(*[i.type for i in node.inputs], **node.attrs)
     except Exception as error:
         raise GraphError(str(error), graph, node) from error

@@ -1,8 +1,8 @@
 """The pipeline: a visible tuple of named passes, and observers for all that is not a pass.
 
 Order: `cse` first, for it is the cheapest and leaves less to rewrite; `canonicalise` shrinks what is computed on
-constants to scalars; `fold` computes those; `canonicalise` uses what has become known (a constant condition, a merged
-chain); `cse` merges what has become equal; `dce` drops the updates that turned out to change nothing.
+constants to scalars; `fold` computes those; `cse` merges what is now equal; `canonicalise` uses what is now known
+(a constant condition, two branches that are one); `cse` again; `dce` drops updates that turned out to change nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tinygrad_lite.ir.passes.fold import FOLD
 from tinygrad_lite.ir.text import to_text
 from tinygrad_lite.ir.verify import GraphError, verify
 
-PIPELINE: tuple[Pass, ...] = (CSE, CANONICALISE, FOLD, CANONICALISE, CSE, DCE)
+PIPELINE: tuple[Pass, ...] = (CSE, CANONICALISE, FOLD, CSE, CANONICALISE, CSE, DCE)
 
 
 class Applied(NamedTuple):
     """One pass as it ran: number in the pipeline, graphs before and after, seconds, and what it did how often."""
 
-    index: int
+    number: int
     name: str
     before: Graph
     after: Graph
@@ -38,7 +38,7 @@ class Applied(NamedTuple):
     def __str__(self) -> str:
         done = ", ".join(f"{name} {count}" for name, count in self.hits.most_common())
         sizes = f"{len(self.before)} → {len(self.after)} nodes"
-        return f"{self.index} {self.name}: {sizes}, {self.seconds * 1e3:.1f} ms" + (f" ({done})" if done else "")
+        return f"{self.number} {self.name}: {sizes}, {self.seconds * 1e3:.1f} ms" + (f" ({done})" if done else "")
 
 
 Observer = Callable[[Applied], None]
@@ -46,11 +46,11 @@ Observer = Callable[[Applied], None]
 
 def run(graph: Graph, passes: Iterable[Pass] = PIPELINE, observers: Sequence[Observer] = ()) -> Graph:
     """`graph` through `passes` in order; each observer is called after each pass."""
-    for index, each in enumerate(passes):
+    for number, each in enumerate(passes):
         hits: Counter[str] = Counter()
         start = time.perf_counter()
         after = each.apply(graph, hits)
-        applied = Applied(index, each.name, graph, after, time.perf_counter() - start, hits)
+        applied = Applied(number, each.name, graph, after, time.perf_counter() - start, hits)
         for observe in observers:
             observe(applied)
         graph = after
@@ -64,7 +64,7 @@ def verifying(applied: Applied) -> None:
         if applied.after.args != applied.before.args or applied.after.states != applied.before.states:
             raise GraphError("arguments or states changed", applied.after)
     except GraphError as error:
-        error.add_note(f"after pass {applied.index} {applied.name}")
+        error.add_note(f"after pass {applied.number} {applied.name}")
         raise
 
 
@@ -73,7 +73,7 @@ def dumping(folder: str | Path) -> Observer:
 
     def observe(applied: Applied) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        path = Path(folder) / f"{applied.index}-{applied.name}.txt"
+        path = Path(folder) / f"{applied.number}-{applied.name}.txt"
         path.write_text(to_text(applied.after), encoding="utf-8")
 
     return observe

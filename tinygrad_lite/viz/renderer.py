@@ -32,7 +32,7 @@ def render(dot_source: str, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise UserError(f"cannot draw {path.name}: the extension must be one of {', '.join(FORMATS)}")
-    program = renderer()
+    program = renderer_program()
     if program is None:
         kept = path.with_suffix(".dot")
         write_whole(kept, dot_source.encode())
@@ -41,7 +41,7 @@ def render(dot_source: str, path: str | Path) -> Path:
     return path
 
 
-def renderer() -> str | None:
+def renderer_program() -> str | None:
     """The program that draws, or None."""
     beside = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent)])
     return shutil.which("dot") or shutil.which("graphviz-pure") or shutil.which("graphviz-pure", path=beside)
