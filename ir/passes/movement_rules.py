@@ -122,7 +122,9 @@ def flip_flip(node: Node) -> Node | None:
     return movement.flip(x.inputs[0], sorted({*node.attrs["axes"]} ^ {*x.attrs["axes"]}))
 
 
-@rule("reshape", "permute", "expand", "slice", "flip", "window", why="a movement of a uniform value is the uniform value")
+@rule(
+    "reshape", "permute", "expand", "slice", "flip", "window", why="a movement of a uniform value is the uniform value"
+)
 def movement_of_uniform(node: Node) -> Node | None:
     value = uniform(node)
     return None if value is None else full(value, node.shape, node.dtype)
