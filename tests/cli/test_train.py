@@ -4,12 +4,16 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from tinygrad_lite.cli.app import run
 from tinygrad_lite.cli.display import Display
-from tinygrad_lite.cli.training import Trainer
+from tinygrad_lite.cli.training import Trainer, interrupts
 from tinygrad_lite.utils import checkpoint
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 60
@@ -98,6 +102,42 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path, text, trained, interru
     assert run(["train", "--resume", "--out", str(tmp_path)]) == 0
     for name in ("checkpoint.safetensors", "sample.txt"):
         assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_ctrl_c_ends_the_installed_command_with_a_checkpoint(tmp_path, text):
+    command = [str(Path(sys.executable).with_name("tinygrad-lite")), "train", str(text), *SIZES]
+    command += ["--steps", "1000000", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        for line in child.stderr:
+            if line.startswith("step "):
+                break
+        child.send_signal(signal.SIGINT)
+        told = child.stderr.read().splitlines()
+    assert child.returncode == 130
+    assert "--resume continues" in told[-1]
+    assert not any("Traceback" in line for line in told)
+    assert checkpoint.load(tmp_path / "checkpoint.safetensors")["step"] >= 5
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+
+
+def test_a_second_signal_does_not_wait(monkeypatch):
+    handler = signal.getsignal(signal.SIGINT)
+    with interrupts() as caught:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert caught == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_interrupt_outside_the_loop_is_one_line_and_code_130(text, tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    assert run(["train", str(text), *SIZES, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "tinygrad-lite: interrupted"
 
 
 def test_a_signal_at_the_last_step_changes_nothing(tmp_path, text, trained, interrupt_at):

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from tinygrad_lite.cli.options import TrainOptions
+from tinygrad_lite.cli.stopped import Stopped
 from tinygrad_lite.errors import UserError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -23,6 +24,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 _CommandLineError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 DEFAULT = TrainOptions()
+BAD_INPUT, INTERRUPTED = 2, 130
 
 
 class Stage(enum.StrEnum):
@@ -49,22 +51,24 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line; returns its exit code."""
     try:
-        return app(arguments or ["--help"], prog_name="tinygrad-lite", standalone_mode=False) or 0
+        code = app(arguments or ["--help"], prog_name="tinygrad-lite", standalone_mode=False) or 0
     except UserError as error:
-        return _complain(str(error))
+        return _complain(str(error), BAD_INPUT)
+    except Stopped as stopped:
+        return _complain(str(stopped), stopped.exit_code)
     except _CommandLineError as error:
-        return _complain(error.format_message())
+        return _complain(error.format_message(), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted")
-        return 130
+        code = INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
         return 0
+    return _complain("interrupted", code) if code == INTERRUPTED else code  # some versions of typer turn it into a code
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, code: int) -> int:
     print("tinygrad-lite:", " ".join(message.split()), file=sys.stderr)
-    return 2
+    return code
 
 
 def _version(wanted: bool) -> None:
@@ -112,22 +116,16 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder for the checkpoint and the drawings.")] = Path("runs/gpt"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
-) -> int:
+) -> None:
     """Train a character GPT and save checkpoints, a sample, the loss curve and the graphs."""
     from tinygrad_lite.cli import report, training
 
     names = {field.name for field in dataclasses.fields(TrainOptions)}
     options = TrainOptions(**{name: context.params[name] for name in names})
     given = frozenset(name for name in names if _stands_on_the_line(context, name)) if resume else None
-    try:
-        trainer = training.open_run(out, options, given)
-        summary = report.train(trainer)
-    except training.Stopped as stopped:
-        _complain(str(stopped))
-        return stopped.exit_code
+    summary = report.train(training.open_run(out, options, given))
     if as_json:
         print(json.dumps(summary))
-    return 0
 
 
 def _stands_on_the_line(context: typer.Context, name: str) -> bool:

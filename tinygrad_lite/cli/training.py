@@ -20,6 +20,7 @@ from tinygrad_lite import nn
 from tinygrad_lite.cli.display import Display
 from tinygrad_lite.cli.loading import CHECKPOINT, build_model, guarded, load_gpt
 from tinygrad_lite.cli.options import SHAPE, TrainOptions
+from tinygrad_lite.cli.stopped import Stopped
 from tinygrad_lite.data import CharVocabulary, TextDataset, python_reference, read_text
 from tinygrad_lite.errors import UserError
 from tinygrad_lite.models.gpt import param_groups
@@ -29,14 +30,6 @@ from tinygrad_lite.utils.checkpoint import CheckpointError
 
 PREVIOUS = "previous.safetensors"  # what an earlier run left under the same name
 BETAS = (0.9, 0.99)
-
-
-class Stopped(Exception):
-    """Training ended before its last step; the message says where the work is kept."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class Trainer:
