@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,10 +23,12 @@ class Kind(Enum):
     REDUCE = "reduce"
     MOVEMENT = "movement"
     MATMUL = "matmul"
+    ATTENTION = "attention"
     GATHER = "gather"
     SCATTER = "scatter"
     CREATE = "create"
     RANDOM = "random"
+    LOOP = "loop"  # runs its attribute `body`, a Graph, many times
     OPAQUE = "opaque"
 
 
@@ -60,7 +62,8 @@ class Op:
     infer(*types, **attrs) gives the result's type or raises at the user's line; numpy(*arrays, **attrs) is the semantics;
     vjp(g, node, i) gives the cotangent of input i from the output's (None: no gradient flows); scalar is an elementwise
     op's kernel expression, {0} {1} standing for operands and {t} for the operands' dtype tag; native(node) is an opaque
-    op's kernel, and failure what a program raises where that kernel gives up.
+    op's kernel, and failure what a program raises where that kernel gives up. joint_vjp(g, node, positions) gives the
+    cotangents of several inputs at once, where they share work.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Op:
     traits: frozenset[str] = field(default_factory=frozenset)
     native: Callable[[Node], Native] | None = None
     failure: tuple[type[Exception], str] | None = None
+    joint_vjp: Callable[[Node, Node, Sequence[int]], list[Node | None]] | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ops import contract, create, indexing, movement, reduce
+from tinygrad_lite.ops import attention, contract, create, indexing, movement, reduce
 from tinygrad_lite.ops.elementwise import (
     abs,
     add,
@@ -309,6 +309,8 @@ def scaled_dot_product_attention(
         raise RuntimeError("scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True")
     if min(n.type.ndim for n in (query, key, value)) < 2:
         raise RuntimeError(f"scaled_dot_product_attention: needs 2 axes at least, got {query.type} and {key.type}")
+    if attn_mask is None and not dropout_p and attention.applies(query, key, value):
+        return attention.attention(query, key, value, is_causal, scale)
     scores = contract.matmul(query, movement.transpose(key, -2, -1))
     scores = mul(scores, 1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:

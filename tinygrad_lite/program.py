@@ -15,6 +15,7 @@ from tinygrad_lite.backends.numba import blas
 from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
 from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
 from tinygrad_lite.ir.kernels.lower import Address, Check, Lowered, Scratch, Status, Word, lower
 from tinygrad_lite.ir.kernels.nest import Kernel
 from tinygrad_lite.ir.kernels.opaque import lower_opaque
@@ -68,7 +69,7 @@ def products(group: Group, placement: Placement) -> Iterator[Call]:
     node = group.nodes[0]
     places = [placement[n] for n in (*node.inputs, node)]
     (m, k), n = node.inputs[0].shape[-2:], node.shape[-1]
-    batch, strides = _merged_batch([p.view.strides[:-2] for p in places], node.shape[:-2])
+    batch, strides = merged_batch([p.view.strides[:-2] for p in places], node.shape[:-2])
     outer = max(0, len(batch) - blas.BATCH_AXES)
     for index in np.ndindex(batch[:outer]):
         offsets = [p.view.offset + sum(i * s for i, s in zip(index, each, strict=False)) for p, each in zip(places, strides, strict=True)]
@@ -110,31 +111,17 @@ def _split_of(batch: int, rows: int, columns: int) -> tuple[str, int]:
     return ("rows", rows) if rows >= columns else ("cols", columns)
 
 
-def _merged_batch(strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
-    """Batch axes that all three operands step through alike, merged."""
-    merged: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for axis, size in enumerate(shape):
-        if size == 1:
-            continue
-        at = [s[axis] for s in strides]
-        if merged and all(each[-1] == stride * size for each, stride in zip(steps, at, strict=True)):
-            merged[-1] *= size
-            for each, stride in zip(steps, at, strict=True):
-                each[-1] = stride
-        else:
-            merged.append(size)
-            for each, stride in zip(steps, at, strict=True):
-                each.append(stride)
-    return tuple(merged), tuple(map(tuple, steps))
-
-
 def calls_of(plan: Schedule) -> list[Call]:
     """Every group as a call."""
     calls = []
     for group in plan.groups:
         if group.kind == "matmul":
             calls += products(group, plan.placement)
+            continue
+        if group.kind == "attention":
+            low = lower_attention(group, plan.placement)
+            label = next(iter(group.nodes[0].op.traits))
+            calls.append(Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, label))
             continue
         if group.kind == "opaque":
             calls.append(_opaque(group, plan.placement))

@@ -24,7 +24,7 @@ MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 class Group:
     """Nodes computed by one kernel. `stored` are those that others read."""
 
-    kind: str  # loops, matmul, scatter, opaque
+    kind: str  # loops, matmul, attention, scatter, opaque
     index: int
     shape: tuple[int, ...]
     axes: frozenset[int] = frozenset()
@@ -117,6 +117,8 @@ class _Fusion:
         self.turn[id(node)] = len(self.turn)
         needed = {self.of[id(d)].index for d in self.depends[id(node)]}
         group = self._home(node, needed) if _kind(node) == "loops" and "alone" not in node.op.traits else None
+        if node.op.kind is Kind.ATTENTION:
+            group = self._twin(node)
         if group is None:
             group = Group(_kind(node), len(self.groups), _domain(node), _axes(node))
             self.groups.append(group)
@@ -126,6 +128,15 @@ class _Fusion:
             other = self.of[id(operand)]
             if other is not group and self._mergeable(group, other):
                 self._merge(group, other)
+
+    def _twin(self, node: Node) -> Group | None:
+        """The group of the same pass of attention over the same operands: one kernel gives all its results."""
+        for index in self.readers.get(id(root_of(node.inputs[0])), ()):
+            first = self.groups[index].nodes[0]
+            same = first.inputs == node.inputs and first.attrs == node.attrs
+            if first.op.kind is Kind.ATTENTION and first.op.traits == node.op.traits and same:
+                return self.groups[index]
+        return None
 
     def _mergeable(self, a: Group, b: Group) -> bool:
         """May the loops of two groups become one? They walk one domain, and no path leads from one out and into the other."""
@@ -268,6 +279,8 @@ def _kind(node: Node) -> str:
         return "matmul"
     if node.op.kind is Kind.OPAQUE:
         return "opaque"
+    if node.op.kind is Kind.ATTENTION:
+        return "attention"
     return "scatter" if is_in_place(node) else "loops"
 
 

@@ -30,7 +30,6 @@ CONTIGUOUS = register(
 
 _VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "window"})
 _ASSEMBLED = frozenset({"concat", "slice_update"})
-_IN_PLACE = frozenset({"scatter_add", "put", "put_along_add", "put_along", "unwindow"})  # operand 0 becomes the result
 _VIRTUAL = frozenset({"full", "arange", "uniform", "normal"})
 
 
@@ -79,8 +78,8 @@ def is_assembled(node: Node) -> bool:
 
 
 def is_in_place(node: Node) -> bool:
-    """Nodes whose kernel changes operand 0, which becomes the result."""
-    return node.op.name in _IN_PLACE
+    """Nodes whose kernel changes operand 0, which becomes the result: scatters, but for the assembled one."""
+    return node.op.kind is Kind.SCATTER and not is_assembled(node)
 
 
 def root_of(node: Node) -> Node:
@@ -120,7 +119,7 @@ def _place_backward(graph: Graph, placement: Placement) -> None:
         if node.op.kind is Kind.LEAF or is_virtual(node):
             continue
         target = wanted.get(id(node)) or Place(node, View.of(node.shape))
-        if node.op.kind is Kind.OPAQUE and not target.view.is_contiguous:
+        if not _writable(node, target.view):
             target = Place(node, View.of(node.shape))
         if is_view(node):
             operand = node.inputs[0]
@@ -181,7 +180,7 @@ def _read_from_memory(node: Node) -> tuple[int, ...]:
     """Operands whose elements have addresses; all others may be computed from an element's number."""
     if node.op.kind is Kind.GATHER:
         return (0,)
-    if node.op.kind in (Kind.MATMUL, Kind.OPAQUE):
+    if node.op.kind in (Kind.MATMUL, Kind.ATTENTION, Kind.OPAQUE):
         return tuple(range(len(node.inputs)))
     return tuple(range(1, len(node.inputs))) if is_in_place(node) else ()
 
@@ -190,7 +189,21 @@ def _fits(user: Node, view: View) -> bool:
     """Can the user's kernel read this layout?"""
     if user.op.kind is Kind.OPAQUE:
         return view.is_contiguous
+    if user.op.kind is Kind.ATTENTION:
+        return has_unit_rows(view)
     return user.op.kind is not Kind.MATMUL or _fits_blas(view)
+
+
+def _writable(node: Node, view: View) -> bool:
+    """Can the node's kernel write this layout?"""
+    if node.op.kind is Kind.OPAQUE:
+        return view.is_contiguous
+    return node.op.kind is not Kind.ATTENTION or has_unit_rows(view)
+
+
+def has_unit_rows(view: View) -> bool:
+    """The last axis lies dense, and no other runs backwards."""
+    return (view.strides[-1] == 1 or view.shape[-1] == 1) and min(view.strides) >= 0
 
 
 def _fits_blas(view: View) -> bool:

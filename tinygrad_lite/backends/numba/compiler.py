@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 
 from .cache import Cache
 
-HELPERS = ("values.py", "intrinsics.py", "scalars.py", "frontend.py")
+HELPERS = ("values.py", "intrinsics.py", "scalars.py", "tile.py", "frontend.py")
 LIBM_SYMBOLS = ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "pow", "fmod", "fma")
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}

@@ -30,7 +30,8 @@ from .scalars import scalar_names
 I64 = ir.IntType(64)
 PASSES = (TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA, NopythonTypeInference, PreLowerStripPhis,
           IRLegalization, AnnotateTypes, NativeLowering, NoPythonBackend)
-PUBLIC = ("where", "sum_add", "maximum", "minimum", "floordiv", "mod", "truncdiv", "int_pow", "check_index", "atomic_add",
+PUBLIC = ("where", "sum_add", "tile_matmul", "tile_transpose", "maximum", "minimum", "floordiv", "mod", "truncdiv", "truncmod", "shift_left", "shift_right", "copysign",
+          "int_pow", "check_index", "atomic_add",
           "atomic_load", "atomic_store", "call_kernel", "call_plain", "call_two", "ticks", "pause", "sgemm",
           "dgemm")
 _names: dict[str, Any] = {}
@@ -132,7 +133,9 @@ def compile_source(source: str, symbol: str, machine: llvm.TargetMachine) -> tup
     return module, machine.emit_object(module)
 
 
-LIBM = ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "pow", "fmod", "fma")
+LIBM = ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
+        "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "tgamma", "pow", "hypot", "fmod",
+        "fma", "nextafter")
 
 
 def _resolvable(name: str) -> bool:

@@ -14,6 +14,7 @@ from numba import types
 from numba.core.cgutils import alloca_once
 from numba.extending import intrinsic
 
+from . import tile
 from .values import F32, F64, I8, I16, I32, I64, Value, call_at, call_named, fixed, native
 
 NUMBA = {
@@ -171,10 +172,39 @@ def _truncdiv(n: Value, d: Value) -> Value:
     return zero.where(0, minus.where(-n, q))
 
 
-# Floored as in Python; integers by zero give 0, and nothing traps.
+def _truncmod(n: Value, d: Value) -> Value:
+    if n.is_float:
+        return n.call("fmod" if n.type == F64 else "fmodf", d)
+    zero, minus, safe = _guarded(d)
+    b = n.builder
+    return (zero | minus).where(0, Value(b, (b.urem if n.unsigned else b.srem)(n.value, safe.value)))
+
+
+def _shifted(n: Value, count: Value, left: bool) -> Value:
+    """Counts below 0 or from the width on give what a long enough shift does."""
+    b, width = n.builder, n.type.width
+    good = Value(b, count.value, unsigned=True).compare("<", width)
+    safe = good.where(count, 0)
+    if left:
+        return good.where(Value(b, b.shl(n.value, safe.value)), 0)
+    if n.unsigned:
+        return good.where(Value(b, b.lshr(n.value, safe.value)), 0)
+    return Value(b, b.ashr(n.value, good.where(count, width - 1).value))
+
+
+def _same_integer(a: Any, b: Any) -> Any:
+    return same(a, b) if isinstance(a, types.Integer) and isinstance(b, types.Integer) else None
+
+
+shift_left = native(_same_integer, lambda n, count: _shifted(n, count, True), 2)
+shift_right = native(_same_integer, lambda n, count: _shifted(n, count, False), 2)
+copysign = native(same, lambda a, b: a.llvm("copysign", b), 2)
+
+# Floored as in Python, truncated as in C; integers by zero give 0, and nothing traps.
 floordiv = native(same, lambda n, d: _divmod(n, d)[0], 2)
 mod = native(same, lambda n, d: _divmod(n, d)[1], 2)
 truncdiv = native(same, _truncdiv, 2)
+truncmod = native(same, _truncmod, 2)
 
 
 def _check_index(i: Value, size: Value, wrap: Value, status: Value, code: Value) -> Value:
@@ -207,6 +237,22 @@ def _int_pow_type(n: Any, exponent: Any, status: Any, code: Any) -> Any:
 
 int_pow = native(_int_pow_type, _int_pow, 4)               # (n, exponent, status address, code) -> power
 check_index = fixed(_check_index, int64, *[int64] * 5)     # (i, size, wrap, status address, code) -> index, or 0
+
+
+# ---- small products in registers ------------------------------------------------------------------
+def _in_module(build: Any) -> Any:
+    """Emit a call of a function that `build(module)` puts into the kernel's module once."""
+
+    def emit(*values: Value) -> None:
+        builder = values[0].builder
+        builder.call(build(builder.module), [v.value for v in values])
+
+    return emit
+
+
+# (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add) and (m, n, source, ls, target, lt)
+tile_matmul = fixed(_in_module(tile.tile_matmul), void, int64, int64, int64, types.float32, *[int64] * 8)
+tile_transpose = fixed(_in_module(tile.tile_transpose), void, *[int64] * 6)
 
 
 # ---- threads and calls ----------------------------------------------------------------------------

@@ -102,6 +102,31 @@ def truncdiv(n: Any, d: Any) -> Any:
     return _wrap(size if (n < 0) == (d < 0) else -size, n)
 
 
+def truncmod(n: Any, d: Any) -> Any:
+    if _is_float(n) or _is_float(d):
+        return np.fmod(n, d)
+    if not d:
+        return _wrap(0, n)
+    size = abs(int(n)) % abs(int(d))
+    return _wrap(-size if n < 0 else size, n)
+
+
+def _width(n: Any) -> int:
+    return 8 * n.itemsize if isinstance(n, np.integer) else 64
+
+
+def shift_left(n: Any, count: Any) -> Any:
+    return _wrap(int(n) << int(count) if 0 <= count < _width(n) else 0, n)
+
+
+def shift_right(n: Any, count: Any) -> Any:
+    return _wrap(int(n) >> (int(count) if 0 <= count < _width(n) else 64), n)
+
+
+def copysign(a: Any, b: Any) -> Any:
+    return np.copysign(a, b)
+
+
 def int_pow(n: Any, exponent: Any, status_address: int, code: int) -> Any:
     if exponent < 0:
         Pointer("i64", status_address)[0] = code
@@ -132,10 +157,18 @@ def _expit(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def _polygamma(order: Any, x: Any) -> Any:
+    return (-1) ** (order + 1) * scipy.special.gamma(order + 1) * scipy.special.zeta(order + 1, x)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
     "erf": scipy.special.erf, "sigmoid": _expit, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor,
-    "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "pow": np.power,
+    "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "pow": np.power, "exp2": np.exp2, "log2": np.log2,
+    "log10": np.log10, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "erfc": scipy.special.erfc, "erfinv": scipy.special.erfinv, "lgamma": scipy.special.gammaln,
+    "digamma": scipy.special.digamma, "hypot": np.hypot, "polygamma": _polygamma,
 }
 
 
@@ -200,6 +233,24 @@ def _gemm(tag: str) -> Callable[..., None]:
     return gemm
 
 
+def _strided(address: int, shape: tuple[int, int], strides: tuple[int, int]) -> np.ndarray:
+    """A float32 matrix at a raw address, strides in elements."""
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
+    flat = np.ctypeslib.as_array((ctypes.c_float * count).from_address(int(address)))
+    return np.lib.stride_tricks.as_strided(flat, shape, (4 * strides[0], 4 * strides[1]))
+
+
+def tile_matmul(m: int, n: int, k: int, alpha: Any, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int,
+                add: int) -> None:
+    out = _strided(c, (m, n), (ci, 1))
+    product = alpha * (_strided(a, (m, k), (ai, ak)) @ _strided(b, (k, n), (bk, 1)))
+    out[...] = out + product if add else product
+
+
+def tile_transpose(m: int, n: int, source: int, ls: int, target: int, lt: int) -> None:
+    _strided(target, (n, m), (lt, 1))[...] = _strided(source, (m, n), (ls, 1)).T
+
+
 def call_kernel(fn: int, args: int, lo: int, hi: int, worker: int) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(fn)(args, lo, hi, worker)
 
@@ -242,7 +293,8 @@ def pause() -> None:
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, maximum, minimum, floordiv, mod, truncdiv, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
+        where, sum_add, tile_matmul, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod, shift_left, shift_right,
+        copysign, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
         normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
     for tag, kind in NUMPY.items():
         names[f"{tag}_at"] = lambda address, tag=tag: Pointer(tag, address)
@@ -252,6 +304,8 @@ def kernel_names() -> dict[str, Any]:
     names.update({f"call_library{count}": _library(count) for count in LIBRARY_ARITIES})
     for op, function in FUNCTIONS.items():
         names[f"{op}_f32"], names[f"{op}_f64"] = _rounded(function, "f32"), _rounded(function, "f64")
+    for tag, kind in (("f32", np.float32), ("f64", np.float64)):
+        names[f"nextafter_{tag}"] = lambda x, y, kind=kind: np.nextafter(kind(x), kind(y))
     names.update(random_bits_hi=lambda s, c: np.uint32(threefry(s, c)[0]),
                  random_bits_lo=lambda s, c: np.uint32(threefry(s, c)[1]), sgemm=_gemm("f32"), dgemm=_gemm("f64"),
                  ticks=time.perf_counter_ns, inf=math.inf, nan=math.nan)

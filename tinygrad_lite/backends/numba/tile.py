@@ -1,0 +1,250 @@
+"""Small matrix products in registers, as an LLVM function that a kernel's module holds once.
+
+A tile of ROWS x 2 vectors of C is summed over all of k without touching memory in between: B's row is loaded as vectors,
+A's elements are broadcast, so A's two strides are free (a transpose costs nothing). BLAS packs its operands first, which
+pays for itself only in large products; attention's and convolutions' products are small.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from .values import F32, I32, I64
+
+I1 = ir.IntType(1)
+
+
+def lanes() -> int:
+    """Floats in the widest vector of this CPU."""
+    features = llvm.get_host_cpu_features()
+    return 16 if features.get("avx512f") else 8
+
+
+def _rows() -> tuple[int, ...]:
+    """Heights of tiles: the first leaves room for B's vectors and a broadcast among 32 or 16 registers."""
+    return (8, 4, 2, 1) if lanes() == 16 else (6, 4, 2, 1)
+
+
+class _Loop:
+    """for index in range(start, stop, step) while index + need <= stop; `body` sees the index."""
+
+    def __init__(self, builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int, need: int = 1) -> None:
+        self.builder, self.stop, self.step, self.need = builder, stop, step, need
+        before = builder.block
+        self.test = builder.append_basic_block("test")
+        self.body, self.after = builder.append_basic_block("body"), builder.append_basic_block("after")
+        builder.branch(self.test)
+        builder.position_at_end(self.test)
+        self.index = builder.phi(I64)
+        self.index.add_incoming(start, before)
+        fits = builder.icmp_signed("<=", builder.add(self.index, I64(need)), stop)
+        builder.cbranch(fits, self.body, self.after)
+        builder.position_at_end(self.body)
+
+    def end(self) -> ir.Value:
+        """Close the loop; the first index that was not run."""
+        self.index.add_incoming(self.builder.add(self.index, I64(self.step)), self.builder.block)
+        self.builder.branch(self.test)
+        self.builder.position_at_end(self.after)
+        return self.index
+
+
+def tile_matmul(module: ir.Module) -> ir.Function:
+    """The function (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add): C = alpha A @ B, or C += alpha A @ B where `add`.
+
+    Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at c + i ci + j.
+    """
+    name = "tile_matmul"
+    if name in module.globals:
+        return module.globals[name]
+    kinds = [I64, I64, I64, F32, *[I64] * 8]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    m, n, k, alpha, a, ai, ak, b, bk, c, ci, add = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    ai, ak, bk, ci = (builder.mul(s, I64(4)) for s in (ai, ak, bk, ci))
+    width = 2 * lanes()
+    columns = _Loop(builder, I64(0), n, width)
+    at = builder.mul(columns.index, I64(4))
+    left = builder.sub(n, columns.index)
+    whole = builder.icmp_signed(">=", left, I64(width))
+    start: ir.Value = I64(0)
+    for rows in _rows():
+        block = _Loop(builder, start, m, rows, rows)
+        i = block.index
+        args = [k, alpha, builder.add(a, builder.mul(i, ai)), ai, ak, builder.add(b, at), bk]
+        args += [builder.add(builder.add(c, builder.mul(i, ci)), at), ci, add, left]
+        with builder.if_else(whole) as (then, otherwise):
+            with then:
+                builder.call(_tile(module, rows, masked=False), args)
+            with otherwise:
+                builder.call(_tile(module, rows, masked=True), args)
+        start = block.end()
+    columns.end()
+    builder.ret_void()
+    return function
+
+
+def _tile(module: ir.Module, rows: int, masked: bool) -> ir.Function:
+    """rows x 2 vectors of C; `masked`: only the first `left` columns exist."""
+    name = f"tile_{rows}{'_masked' if masked else ''}"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, F32, *[I64] * 9]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    k, alpha, a, ai, ak, b, bk, c, ci, add, left = function.args
+    memory = _Memory(builder, left if masked else None)
+    before, loop, done = builder.block, builder.append_basic_block("k"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
+    builder.position_at_end(loop)
+    rest, pa, pb = builder.phi(I64), builder.phi(I64), builder.phi(I64)
+    sums = [builder.phi(memory.vector) for _ in range(2 * rows)]
+    row = [memory.load(pb, v) for v in range(2)]
+    column = [memory.splat(_scalar(builder, builder.add(pa, builder.mul(ai, I64(i))))) for i in range(rows)]
+    new = [memory.fma(column[i // 2], row[i % 2], total) for i, total in enumerate(sums)]
+    fewer = builder.sub(rest, I64(1))
+    zero = ir.Constant(memory.vector, None)
+    starts = [k, a, b, *[zero] * len(sums)]
+    nexts = [fewer, builder.add(pa, ak), builder.add(pb, bk), *new]
+    for phi, first, following in zip([rest, pa, pb, *sums], starts, nexts, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(following, loop)
+    builder.cbranch(builder.icmp_signed(">", fewer, I64(0)), loop, done)
+    builder.position_at_end(done)
+    totals = [builder.phi(memory.vector) for _ in sums]
+    for total, value in zip(totals, new, strict=True):
+        total.add_incoming(zero, before)
+        total.add_incoming(value, loop)
+    scaled = [builder.fmul(total, memory.splat(alpha)) for total in totals]
+    places = [(builder.add(c, builder.mul(ci, I64(i // 2))), i % 2) for i in range(2 * rows)]
+    with builder.if_else(builder.icmp_signed("!=", add, I64(0))) as (then, otherwise):
+        with then:
+            for value, (at, v) in zip(scaled, places, strict=True):
+                memory.store(builder.fadd(memory.load(at, v), value), at, v)
+        with otherwise:
+            for value, (at, v) in zip(scaled, places, strict=True):
+                memory.store(value, at, v)
+    builder.ret_void()
+    return function
+
+
+def _scalar(builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
+    return builder.load(builder.inttoptr(at, F32.as_pointer()), align=4)
+
+
+class _Memory:
+    """Loads and stores of two neighbouring vectors, of which perhaps only the first `left` lanes exist."""
+
+    def __init__(self, builder: ir.IRBuilder, left: ir.Value | None) -> None:
+        self.builder, self.count = builder, lanes()
+        self.vector = ir.VectorType(F32, self.count)
+        self.masks = None if left is None else [self._mask(left, v * self.count) for v in range(2)]
+
+    def _mask(self, left: ir.Value, first: int) -> ir.Value:
+        wide = ir.VectorType(I64, self.count)
+        numbers = ir.Constant(wide, [first + i for i in range(self.count)])
+        return self.builder.icmp_signed("<", numbers, self._spread(left, wide))
+
+    def _spread(self, value: ir.Value, kind: ir.VectorType) -> ir.Value:
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(undefined, value, I32(0))
+        return self.builder.shuffle_vector(
+            first, undefined, ir.Constant(ir.VectorType(I32, self.count), [0] * self.count)
+        )
+
+    def splat(self, value: ir.Value) -> ir.Value:
+        return self._spread(value, self.vector)
+
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return self.builder.call(_declared(self.builder.module, f"llvm.fma.v{self.count}f32", kind), [a, b, c])
+
+    def load(self, at: ir.Value, v: int) -> ir.Value:
+        pointer = self._pointer(at, v)
+        if self.masks is None:
+            return self.builder.load(pointer, align=4)
+        kind = ir.FunctionType(self.vector, [pointer.type, I32, self.masks[v].type, self.vector])
+        load = _declared(self.builder.module, f"llvm.masked.load.v{self.count}f32.p0", kind)
+        return self.builder.call(load, [pointer, I32(4), self.masks[v], ir.Constant(self.vector, None)])
+
+    def store(self, value: ir.Value, at: ir.Value, v: int) -> None:
+        pointer = self._pointer(at, v)
+        if self.masks is None:
+            self.builder.store(value, pointer, align=4)
+            return
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, pointer.type, I32, self.masks[v].type])
+        store = _declared(self.builder.module, f"llvm.masked.store.v{self.count}f32.p0", kind)
+        self.builder.call(store, [value, pointer, I32(4), self.masks[v]])
+
+    def _pointer(self, at: ir.Value, v: int) -> ir.Value:
+        place = self.builder.add(at, I64(4 * self.count * v))
+        return self.builder.inttoptr(place, self.vector.as_pointer())
+
+
+def _declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
+    found = module.globals.get(name)
+    return found if found is not None else ir.Function(module, kind, name)
+
+
+# ---- transposes -----------------------------------------------------------------------------------------
+
+
+def tile_transpose(module: ir.Module) -> ir.Function:
+    """The function (m, n, source, ls, target, lt): target[j, i] = source[i, j]; rows ls and lt elements apart."""
+    name = "tile_transpose"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 6), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    m, n, source, ls, target, lt = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    ls, lt = builder.mul(ls, I64(4)), builder.mul(lt, I64(4))
+
+    def place(base: ir.Value, pitch: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+        return builder.add(builder.add(base, builder.mul(row, pitch)), builder.mul(column, I64(4)))
+
+    def element(i: ir.Value, j: ir.Value) -> None:
+        value = _scalar(builder, place(source, ls, i, j))
+        builder.store(value, builder.inttoptr(place(target, lt, j, i), F32.as_pointer()), align=4)
+
+    rows = _Loop(builder, I64(0), m, 8, 8)
+    columns = _Loop(builder, I64(0), n, 8, 8)
+    _transpose8(
+        builder, place(source, ls, rows.index, columns.index), ls, place(target, lt, columns.index, rows.index), lt
+    )
+    rest = _Loop(builder, columns.end(), n, 1)
+    for i in range(8):
+        element(builder.add(rows.index, I64(i)), rest.index)
+    rest.end()
+    below = _Loop(builder, rows.end(), m, 1)
+    along = _Loop(builder, I64(0), n, 1)
+    element(below.index, along.index)
+    along.end()
+    below.end()
+    builder.ret_void()
+    return function
+
+
+def _transpose8(builder: ir.IRBuilder, source: ir.Value, ls: ir.Value, target: ir.Value, lt: ir.Value) -> None:
+    """8 x 8 floats in 24 shuffles."""
+    vector = ir.VectorType(F32, 8)
+
+    def pick(a: ir.Value, b: ir.Value, lanes: list[int]) -> ir.Value:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 8), lanes))
+
+    def pointer(base: ir.Value, pitch: ir.Value, row: int) -> ir.Value:
+        return builder.inttoptr(builder.add(base, builder.mul(pitch, I64(row))), vector.as_pointer())
+
+    rows = [builder.load(pointer(source, ls, i), align=4) for i in range(8)]
+    unpack = ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
+    pairs = [pick(rows[i], rows[i + 1], lanes) for i in range(0, 8, 2) for lanes in unpack]
+    halves = ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+    quads = [pick(pairs[i + h], pairs[i + h + 2], lanes) for i in (0, 4) for h in (0, 1) for lanes in halves]
+    for i, lanes in ((0, [0, 1, 2, 3, 8, 9, 10, 11]), (4, [4, 5, 6, 7, 12, 13, 14, 15])):
+        for h in range(4):
+            builder.store(pick(quads[h], quads[h + 4], lanes), pointer(target, lt, i + h), align=4)
