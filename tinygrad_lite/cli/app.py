@@ -91,9 +91,7 @@ def top(
 @app.command()
 def train(
     context: typer.Context,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="UTF-8 file; else Python's own reference.")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="UTF-8 file; else Python's own reference.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = DEFAULT.steps,
     batch: Annotated[int, typer.Option(min=1, help="Windows a step.")] = DEFAULT.batch,
     block: Annotated[int, typer.Option(min=1, help="Characters a window.")] = DEFAULT.block,
