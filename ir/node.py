@@ -86,7 +86,7 @@ class Node:
         return node
 
     def __repr__(self) -> str:
-        attrs = ", ".join(f"{k}={v}" for k, v in self.attrs.items())
+        attrs = ", ".join(f"{k}={'{…}' if k == 'body' else v}" for k, v in self.attrs.items())
         inputs = ", ".join(f"{i.op.name}#{i.serial}" for i in self.inputs)
         return f"<{self.op.name}#{self.serial}({inputs}){' {' + attrs + '}' if attrs else ''} : {self.type}>"
 

@@ -14,7 +14,8 @@ from tinygrad_lite.ir.text import location_text, node_text, value_names, value_t
 
 # int64 values that are in range by construction or by the builder's own arithmetic
 _INDEX_SOURCES = frozenset({"check_index", "constant", "full", "arange", "argmax", "argmin", "argsort"})
-_INDEXED = frozenset({"gather", "take_along", "scatter_add", "put_along_add", "put", "put_along"})
+_ALONG = ("put_along", "put_along_add", "put_along_mul", "put_along_max", "put_along_min")
+_INDEXED = frozenset({"gather", "take_along", "scatter_add", "put", *_ALONG})
 
 
 class GraphError(ValueError):

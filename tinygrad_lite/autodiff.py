@@ -119,18 +119,27 @@ class _Walk:
     def _pull_back(self, node: Node, g: Node) -> None:
         mode.scope = node.location.scope if node.location else ""
         suspect = _suspect(node)
-        for i, x in enumerate(node.inputs):
-            if not self._wants(x):
-                continue
-            if suspect:
-                _check_reads(node, g, i)
-            mark = next_serial()
-            result = _rule(node)(g, node, i)
+        wanted = [i for i, x in enumerate(node.inputs) if self._wants(x)]
+        for i in wanted if suspect else ():
+            _check_reads(node, g, i)
+        for i, result, mark in _cotangents(node, g, wanted):
             if result is None:
                 continue
             if self.relocate:
                 _relocate(result, node, mark)
+            x = node.inputs[i]
             self._add(x, _checked(result, x, f"the vjp of {node.op.name} at {node.location}, input {i},"))
+
+
+def _cotangents(node: Node, g: Node, wanted: Sequence[int]) -> Iterator[tuple[int, Node | None, int]]:
+    """(input, its cotangent, the serial that recording it began at), one at a time or all together."""
+    if node.op.joint_vjp is not None and wanted:
+        mark = next_serial()
+        yield from zip(wanted, node.op.joint_vjp(g, node, wanted), [mark] * len(wanted), strict=True)
+        return
+    for i in wanted:
+        mark = next_serial()
+        yield i, _rule(node)(g, node, i), mark
 
 
 def _rule(node: Node) -> Callable[[Node, Node, int], Node | None]:

@@ -10,20 +10,24 @@
 
 from __future__ import annotations
 
+from tests.ops.control_samples import CONTROL
 from tests.ops.create_samples import CREATE, RANDOM
 from tests.ops.elementwise_samples import ELEMENTWISE
 from tests.ops.index_samples import CONTRACT, INDEXING
 from tests.ops.movement_samples import MOVEMENT
 from tests.ops.operands import Sample
 from tests.ops.reduce_samples import REDUCE
+from tests.ops.special_samples import SPECIAL
 from tests.ops.window_samples import WINDOWS
 
 SAMPLES: dict[str, list[Sample]] = {
     **ELEMENTWISE,
+    **SPECIAL,
     **MOVEMENT,
     **WINDOWS,
     **REDUCE,
     **CONTRACT,
+    **CONTROL,
     **INDEXING,
     **CREATE,
     **RANDOM,
