@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import tinygrad_lite as tl
-from tinygrad_lite import models, viz
+from tinygrad_lite import capture, models, viz
 from tinygrad_lite.cli.options import TrainOptions
 from tinygrad_lite.cli.training import make_optimizer, training_step
 from tinygrad_lite.errors import UserError
@@ -26,9 +26,9 @@ def graph_of(name: str, stage: str, train: bool, batch: int) -> Graph:
     if train:
         options = TrainOptions()
         step = training_step(model, make_optimizer(model, options), options.clip)
-        graph = tl.trace(step, ids, ids, train=True)
+        graph = capture.trace(step, ids, ids, train=True)
     else:
-        graph = tl.trace(model, ids)
+        graph = capture.trace(model, ids)
     if stage != "traced":
         graph = pipeline.run(graph)
     return schedule(graph).graph if stage == "scheduled" else graph

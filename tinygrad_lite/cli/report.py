@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 import tinygrad_lite as tl
-from tinygrad_lite import viz
+from tinygrad_lite import capture, viz
 from tinygrad_lite.cli.artifacts import draw_losses
 from tinygrad_lite.cli.display import Display
 from tinygrad_lite.cli.sampling import write_on
@@ -56,7 +56,7 @@ def draw_model(trainer: Trainer) -> Path:
     """The model's graph as graph.svg, or as graph.dot where nothing can draw."""
     ids, _ = trainer.data.batch(trainer.options.batch, trainer.options.seed, 0)
     try:
-        return viz.draw(tl.trace(trainer.model, tl.from_numpy(ids)), trainer.path.with_name("graph.svg"))
+        return viz.draw(capture.trace(trainer.model, tl.from_numpy(ids)), trainer.path.with_name("graph.svg"))
     except viz.NoRenderer as error:
         Console(stderr=True).print(error, soft_wrap=True)
         return error.kept
