@@ -1,6 +1,6 @@
 """Sliding windows, and their adjoint: what convolution, pooling, unfold and fold are made of.
 
-`window` is a view: an axis of n elements becomes an axis of positions, and a new last axis of the elements a window holds.
+`window` is a view: an axis becomes one of positions, and a new last axis holds the elements of the window there.
 `unwindow` adds windows back to where they were taken from; the two are each other's gradient.
 """
 
@@ -119,7 +119,8 @@ def _blocks(x: Node, attrs: dict[str, Ints]) -> Node:
         stops[axis] = shape[axis] * size
     whole = movement.slice_(x, (0,) * x.type.ndim, stops)
     size_of = dict(zip(axes, sizes, strict=True))
-    split = movement.reshape(whole, [n for a, s in enumerate(shape) for n in ((s, size_of[a]) if a in size_of else (s,))])
+    parts = [(s, size_of[a]) if a in size_of else (s,) for a, s in enumerate(shape)]
+    split = movement.reshape(whole, [n for part in parts for n in part])
     at = list(_places(x.type.ndim, size_of))
     return movement.permute(split, [first for first, _ in at] + [at[a][1] for a in axes])
 

@@ -1,18 +1,34 @@
 """Functions of tensors under PyTorch's names, one file a family: `tinygrad_lite.X`, `Tensor.X`, `nn.functional.X`."""
 
-from tinygrad_lite.functional import contraction, indexing, movement, nn, pointwise, reduction
+from tinygrad_lite.functional import (
+    contraction,
+    convolution,
+    indexing,
+    movement,
+    nn,
+    normalization,
+    pointwise,
+    pooling,
+    reduction,
+)
 from tinygrad_lite.functional.contraction import *  # noqa: F403
+from tinygrad_lite.functional.convolution import *  # noqa: F403
 from tinygrad_lite.functional.indexing import *  # noqa: F403
 from tinygrad_lite.functional.movement import *  # noqa: F403
 from tinygrad_lite.functional.nn import *  # noqa: F403
+from tinygrad_lite.functional.normalization import *  # noqa: F403
 from tinygrad_lite.functional.pointwise import *  # noqa: F403
+from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.reduction import *  # noqa: F403
 
 __all__ = [
     *contraction.__all__,
+    *convolution.__all__,
     *indexing.__all__,
     *movement.__all__,
     *nn.__all__,
+    *normalization.__all__,
     *pointwise.__all__,
+    *pooling.__all__,
     *reduction.__all__,
 ]

@@ -40,6 +40,12 @@ from tinygrad_lite.functional import (
     softsign,
     tanh,
 )
+from tinygrad_lite.functional import convolution as _convolution
+from tinygrad_lite.functional.convolution import *  # noqa: F403
+from tinygrad_lite.functional import normalization as _normalization
+from tinygrad_lite.functional.normalization import *  # noqa: F403
+from tinygrad_lite.functional import pooling as _pooling
+from tinygrad_lite.functional.pooling import *  # noqa: F403
 
 __all__ = [
     "binary_cross_entropy",
@@ -80,4 +86,7 @@ __all__ = [
     "softplus",
     "softsign",
     "tanh",
+    *_convolution.__all__,
+    *_normalization.__all__,
+    *_pooling.__all__,
 ]
