@@ -1,20 +1,24 @@
-"""tl.compile: run a function once in trace mode, keep the Graph as a native Program, replay it while its guards hold."""
+"""tl.compile: run a function once in trace mode, keep its Graph as a native Program, replay it while guards hold."""
 
 from __future__ import annotations
 
+import copy
 import functools
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
 
-from tinygrad_lite.errors import CaptureError
-from tinygrad_lite.guards import Is, Variables, key_of, module_versions, with_tensors
-from tinygrad_lite.ir.graph import Graph, Update
+from tinygrad_lite.errors import CaptureError, CaptureWarning
+from tinygrad_lite.guards import Is, Variables, key_of, module_versions, tensors_in, with_tensors
+from tinygrad_lite.ir.graph import Graph, Update, topological
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.passes import pipeline
@@ -29,8 +33,8 @@ Array = np.ndarray[Any, Any]
 
 def _refuse(g: Node, node: Node, i: int) -> Node:
     raise RuntimeError(
-        "backward() was called on the result of a compiled function. Call it inside the function, so that it is captured "
-        "with the rest, or detach() the result"
+        "backward() was called on the result of a compiled function. Call it inside the function, so that it is "
+        "captured with the rest, or detach() the result"
     )
 
 
@@ -52,17 +56,18 @@ class _Scalar:
 class Trace:
     """What recording consults during a capture: which handles were read, changed, asked for their gradients."""
 
-    def __init__(self, tensors: list[Tensor]) -> None:
+    def __init__(self, tensors: list[Tensor], variables: Variables) -> None:
         self.args = tensors
+        self.variables = variables
         self.inputs = [_input(i, t) for i, t in enumerate(tensors)]
         self.lifted: dict[int, Node] = {id(t): n for t, n in zip(tensors, self.inputs, strict=True)}
         self.states: list[tuple[Tensor, Node]] = []
         self.touched: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
         self.grads_written: set[int] = set()
-        self.grads_read: dict[int, tuple[Tensor, bool]] = {}
+        self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.scalars: dict[str, _Scalar] = {}
         self.statics: dict[str, tuple[Callable[[], Hashable], Hashable]] = {}
-        self.modules: dict[int, Any] = {}
+        self.modules: dict[int, tuple[Any, Any]] = {}
         self.names: dict[int, str] = {}
         self.taken: dict[str, int] = {}
 
@@ -95,7 +100,7 @@ class Trace:
     def read_grad(self, tensor: Tensor) -> None:
         """`.grad` is looked at: a capture holds only while it is as present, or as absent, as it was."""
         if id(tensor) not in self.grads_written and id(tensor) not in self.grads_read:
-            self.grads_read[id(tensor)] = (tensor, tensor._grad is None)
+            self.grads_read[id(tensor)] = (tensor, tensor._grad)
 
     def runtime_scalar(self, label: str, read: Callable[[], float]) -> Tensor:
         """A 0-d float32 tensor whose value is read anew before each run."""
@@ -114,7 +119,9 @@ class Trace:
         if id(module) in self.modules:
             return
         for each in module.modules():  # those below may be read without being called
-            self.modules.setdefault(id(each), each)
+            if id(each) not in self.modules:
+                self.modules[id(each)] = (each, each.guard_key())
+                self.variables.follow_forward(each)
         for name, tensor in (*module.named_parameters(module._name), *module.named_buffers(module._name)):
             self.names.setdefault(id(tensor), name)
 
@@ -149,6 +156,27 @@ def _line() -> str:
 
 
 @dataclass
+class _GradRead:
+    """A `.grad`, of a handle or of argument number `arg`, that was looked at; if there was one, it is a state."""
+
+    owner: Tensor | None
+    arg: int
+    absent: bool
+    state: int  # number, -1 where only its presence mattered
+
+    def broken(self, tensors: list[Tensor], handles: list[Tensor]) -> str | None:
+        """Why the capture does not hold; a `.grad` that is another tensor now takes the former one's place as state."""
+        grad = (self.owner if self.owner is not None else tensors[self.arg])._grad
+        if (grad is None) != self.absent:
+            return "a .grad that was None is set" if self.absent else "a .grad that was set is None"
+        if grad is not None and self.state >= 0 and grad is not handles[self.state]:
+            if grad._base is not None:
+                return "a .grad is a view now"
+            handles[self.state] = grad
+        return None
+
+
+@dataclass
 class _Grad:
     """`.grad` of a handle after a run: an output of the program, or None."""
 
@@ -174,7 +202,8 @@ class Capture:
     scalars: list[_Scalar]
     modules: list[tuple[Any, Any]]
     statics: dict[str, tuple[Callable[[], Hashable], Hashable]]
-    grads_read: list[tuple[Tensor, bool]]
+    grads_read: list[_GradRead]
+    pinned: list[tuple[int, Tensor]]  # arguments that are also known outside: only these very handles may be passed
     variables: Variables
     seconds: float
     program: Program = field(init=False)
@@ -191,7 +220,7 @@ class Capture:
         self.nodes = [None] * len(self.states)  # type: ignore[list-item]
         self.state_ids = frozenset(id(t) for t, _ in self.states)
         self.handles = [t for t, _ in self.states]
-        self.written = [t for t, updated in self.states if updated]
+        self.written = [i for i, (_, updated) in enumerate(self.states) if updated]
 
     # ---- guards ----
 
@@ -203,9 +232,9 @@ class Capture:
         for label, (read, known) in self.statics.items():
             if read() != known:
                 return f"{label} was {known!r}, is {read()!r}"
-        for tensor, absent in self.grads_read:
-            if (tensor._grad is None) != absent:
-                return "a .grad that was None is set" if absent else "a .grad that was set is None"
+        for each in self.grads_read:
+            if (reason := each.broken(tensors, self.handles)) is not None:
+                return reason
         for i, (tensor, meta, bound) in enumerate(zip(self.handles, self.metas, self.nodes, strict=True)):
             now = tensor._node
             if now is bound and now.grad is meta:
@@ -214,6 +243,8 @@ class Capture:
                 return reason
         if any(id(t) in self.state_ids for t in tensors):
             return "an argument is also read from outside"
+        if any(tensors[i] is not t for i, t in self.pinned):
+            return "an argument that is also read from outside is another tensor now"
         return None
 
     def _state_changed(self, now: Node, meta: GradMeta | None, state: Node) -> str | None:
@@ -241,40 +272,50 @@ class Capture:
             np.copyto(buffer, tensor._read().value)
         for buffer, scalar in zip(program.inputs[count:], self.scalars, strict=True):
             buffer[...] = scalar.read()
+        for tensor in tensors:
+            if tensor._base is not None:
+                self._refuse_overlap(tensor)
         self._bind_states()
-        self._free_gradients()
+        self._free_gradients(tensors)
         program.execute()
         serial = next_serial()
-        for tensor in self.written:
-            tensor._node.written = serial
+        for i in self.written:
+            self.nodes[i].written = serial
         self._set_gradients(tensors)
         for number, output in self.args_updated:
             tensors[number]._rebind(leaf(program.outputs[output].copy()), keep_history=True)
         return self._results()
 
+    def _refuse_overlap(self, view: Tensor) -> None:
+        """Arguments are copied before the run: a view of what the run changes would not follow."""
+        if any(self.handles[i] is view._base for i in self.written):
+            raise CaptureError("an argument is a view of a tensor that the compiled function changes: pass a clone()")
+
     def _bind_states(self) -> None:
         nodes = self.nodes
-        for i, (tensor, updated) in enumerate(self.states):
+        for i, tensor in enumerate(self.handles):
             node = tensor._node
             if node is not nodes[i]:
                 array = node.value
+                updated = self.states[i][1]
                 if not array.flags.c_contiguous or (updated and not array.flags.writeable):
                     node = tensor._node = leaf(np.array(array, order="C"), node.grad)
                     array = node.value
                 self.program.bind_state(i, array)
                 nodes[i] = node
 
-    def _free_gradients(self) -> None:
+    def _free_gradients(self, tensors: list[Tensor]) -> None:
         """Gradients somebody still holds from an earlier run keep their memory; this run writes elsewhere."""
         for grad in self.grads:
             if grad.handle is None:
                 continue
-            owner = grad.tensor
-            held = owner is not None and owner._grad is grad.handle
+            owner = grad.tensor if grad.tensor is not None else tensors[grad.arg]
+            held = owner._grad is grad.handle
             # each count: the references we know of, plus getrefcount's own
             if (
                 sys.getrefcount(grad.handle) > 2 + held
                 or sys.getrefcount(grad.handle._node) > 2
+                or sys.getrefcount(grad.handle._node.value) > 3
                 or sys.getrefcount(grad.memory) > 3
             ):
                 self.program.renew_output(grad.output)
@@ -311,8 +352,8 @@ def capture(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     """Run `fn` symbolically. Whatever it changed is put back, also where it raises."""
     start = time.perf_counter()
     stand_ins = [_stand_in(t) for t in tensors]
-    trace = Trace(stand_ins)
     variables = Variables(fn)
+    trace = Trace(stand_ins, variables)
     args, kwargs = with_tensors((args, kwargs), iter(stand_ins))
     try:
         with mode.set(trace=trace):
@@ -338,8 +379,7 @@ def _collect(
     fn: Callable[..., Any], trace: Trace, result: Any, tensors: list[Tensor], variables: Variables, start: float
 ) -> Capture:
     """The finished trace as a Graph: results first, then gradients and changed arguments; state updates."""
-    found: list[Tensor] = []
-    key_of(result, found)
+    found = tensors_in(result)
     outputs = [t._read() for t in found]
     requires_grad = tuple(n.grad is not None and not n.grad.leaf and not n.grad.consumed for n in outputs)
     grads, args_updated = [], []
@@ -356,6 +396,7 @@ def _collect(
     updates = [Update(trace.lift(t), t._node) for t in _rebound(trace, numbers)]
     inputs = (*trace.inputs, *(s.node for s in trace.scalars.values()))
     states = tuple(n for _, n in trace.states)
+    _refuse_strangers((*outputs, *(u.value for u in updates)), {id(n) for n in (*inputs, *states)})
     graph = Graph(getattr(fn, "__name__", "step"), inputs, states, tuple(outputs), tuple(updates))
     changed = {id(u.state) for u in updates}
     return Capture(
@@ -368,20 +409,52 @@ def _collect(
         args_updated,
         [g for g in grads if g is not None],
         list(trace.scalars.values()),
-        [(m, m.guard_key()) for m in trace.modules.values()],
+        list(trace.modules.values()),
         trace.statics,
-        list(trace.grads_read.values()),
+        _grads_read(trace, numbers),
+        _pinned(trace, variables, tensors),
         variables,
         time.perf_counter() - start,
     )
 
 
+def _owner(tensor: Tensor, numbers: dict[int, int]) -> tuple[Tensor | None, int]:
+    """A handle from outside, or the number of the argument that it is."""
+    number = numbers.get(id(tensor), -1)
+    return (tensor if number < 0 else None), number
+
+
+def _grads_read(trace: Trace, numbers: dict[int, int]) -> list[_GradRead]:
+    number = {id(t): i for i, (t, _) in enumerate(trace.states)}
+    found = trace.grads_read.values()
+    return [_GradRead(*_owner(t, numbers), grad is None, number.get(id(grad), -1)) for t, grad in found]
+
+
+def _pinned(trace: Trace, variables: Variables, tensors: list[Tensor]) -> list[tuple[int, Tensor]]:
+    """Arguments that fn can reach in another way too: what stands for the one stands for the other."""
+    outside = variables.tensors()
+    for module, _ in trace.modules.values():
+        outside.update(id(t) for t in (*module.parameters(recurse=False), *module.buffers(recurse=False)))
+    return [(i, t) for i, t in enumerate(tensors) if id(t) in outside]
+
+
+def _refuse_strangers(results: Iterable[Node], known: set[int]) -> None:
+    """CaptureError where a result depends on a tensor that an earlier capture left behind."""
+    for node in topological(results):
+        for each in node.inputs:
+            if each.op.name in ("input", "state") and id(each) not in known:
+                raise CaptureError(
+                    f"at {node.location}, a tensor is used that an earlier capture made and that has no value outside it: "
+                    "return it from the compiled function instead of storing it"
+                )
+
+
 def _rebound(trace: Trace, numbers: dict[int, int]) -> Iterator[Tensor]:
     """Root handles from outside whose value the function replaced. (Views follow their base.)"""
     for tensor, (node, base, *_) in list(trace.touched.values()):
-        if base is None and node.value is not None and id(tensor) not in numbers and tensor._node.value is None:
-            if tensor._node is not trace.lifted.get(id(tensor)):
-                yield tensor
+        replaced = tensor._node.value is None and tensor._node is not trace.lifted.get(id(tensor))
+        if replaced and base is None and node.value is not None and id(tensor) not in numbers:
+            yield tensor
 
 
 def _gradient(tensor: Tensor, before: Tensor | None, number: int, outputs: list[Node]) -> _Grad | None:
@@ -403,6 +476,19 @@ def _refuse_view_argument(stand_in: Tensor, given: Tensor) -> None:
 # ---- the public object -----------------------------------------------------------------------------------
 
 
+MANY = 16  # captures of one function, after which a warning says why
+_lock = threading.RLock()  # a capture changes handles for a while, which no other thread may see: one call at a time
+
+
+def _new_lock() -> None:
+    """In a forked child the thread that held the lock is gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
 class CompiledFunction:
     """A function that runs as native code; made by `compile`.
 
@@ -414,7 +500,6 @@ class CompiledFunction:
         self._captures: dict[Any, list[Capture]] = {}
         self._last: Capture | None = None
         self._reasons: list[str] = []
-        self._lock = threading.RLock()
         functools.update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -424,7 +509,7 @@ class CompiledFunction:
         key = (mode.grad_enabled, *[key_of(a, tensors) for a in args])
         if kwargs:
             key += (key_of(kwargs, tensors),)
-        with self._lock:
+        with _lock:
             found = self._find(key, tensors)
             if found is None:
                 found = self._capture(key, args, kwargs, tensors)
@@ -443,6 +528,14 @@ class CompiledFunction:
             reasons.append(reason)
         if self._captures:
             self._reasons.append("; ".join(reasons) or f"new arguments {key[1:]}")
+            if len(self._reasons) == MANY:
+                name = getattr(self.fn, "__name__", type(self.fn).__name__)
+                warnings.warn(
+                    f"{name} was captured and compiled {MANY} times, the last time because: {self._reasons[-1]}. Pass what "
+                    "changes from call to call as tensors of one shape, or keep it out of the compiled function",
+                    CaptureWarning,
+                    stacklevel=3,
+                )
         return None
 
     def _capture(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Capture:
@@ -458,6 +551,19 @@ class CompiledFunction:
         from tinygrad_lite.verification import check
 
         return check(found, tensors)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A compiled function in a class is a method."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return CompiledFunction(copy.deepcopy(self.fn, memo), self._verify)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompiledFunction, (self.fn, self._verify)
+
+    def __repr__(self) -> str:
+        return f"compiled({self.fn!r})"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

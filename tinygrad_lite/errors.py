@@ -7,3 +7,7 @@ class UserError(ValueError):
 
 class CaptureError(RuntimeError):
     """Something that tl.compile cannot capture, such as reading a value; names the user's line and a way out."""
+
+
+class CaptureWarning(UserWarning):
+    """A compiled function is captured over and over; names what keeps changing."""

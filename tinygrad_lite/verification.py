@@ -1,4 +1,4 @@
-"""compile(verify=True): the reference interpreter beside the native program, and the first value in which they differ."""
+"""compile(verify=True): the reference interpreter beside the native program, and the first value that differs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class VerificationError(RuntimeError):
 def check(capture: Capture, tensors: list[Tensor]) -> Any:
     """Run both on the same arguments and states; raises VerificationError naming the first result that differs."""
     args = [t._read().value for t in tensors] + [np.float32(s.read()) for s in capture.scalars]
-    before = [t._node.value.copy() for t, _ in capture.states]
+    before = [t._node.value.copy() for t in capture.handles]
     expected, after = evaluate(capture.optimised, args, before)
     result = capture.run(tensors)
     got = capture.program.outputs
     for i, (node, want) in enumerate(zip(capture.graph.outputs, expected, strict=True)):
         _compare(f"output {i}", node, got[i], want)
-    for (tensor, _), node, want in zip(capture.states, capture.graph.states, after, strict=True):
+    for tensor, node, want in zip(capture.handles, capture.graph.states, after, strict=True):
         _compare(f"state {node.attrs['name']}", node, tensor._node.value, want)
     return result
 

@@ -17,7 +17,12 @@ from tinygrad_lite.program import Program
 Array = np.ndarray[Any, Any]
 
 #: Ops whose kernels round otherwise than NumPy does; all others give the same bits.
-INEXACT = frozenset({"exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "rsqrt", "pow", "matmul", "normal"})
+INEXACT = frozenset(
+    """
+    exp log tanh sin cos erf sigmoid rsqrt pow matmul normal exp2 expm1 log1p log2 log10 logaddexp tan asin acos atan
+    atan2 sinh cosh asinh acosh atanh hypot erfc erfinv lgamma digamma polygamma
+    """.split()
+)
 
 
 class PlainProgram(Program):

@@ -24,7 +24,7 @@ from tinygrad_lite.program import Program
 
 EXAMPLES = int(os.environ.get("TINYGRAD_LITE_EXAMPLES", 60))
 checked = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-random_cases = cases(max_ops=14, stable=True, steps=STEPS)
+random_cases = cases(max_ops=int(os.environ.get("TINYGRAD_LITE_OPS", 14)), stable=True, steps=STEPS)
 
 
 def check(case: Case, program: Program) -> None:
