@@ -16,7 +16,7 @@ from tinygrad_lite.creation import *  # noqa: F403
 from tinygrad_lite.creation import tensor
 from tinygrad_lite.described import Size
 from tinygrad_lite.device import device
-from tinygrad_lite.errors import CaptureError, UserError
+from tinygrad_lite.errors import CaptureError, CaptureWarning, UserError
 from tinygrad_lite.functional import *  # noqa: F403
 from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tinygrad_lite.handle import Tensor
@@ -93,6 +93,7 @@ def is_floating_point(input: Tensor) -> Any:
 
 __all__ = [
     "CaptureError",
+    "CaptureWarning",
     "DType",
     "Generator",
     "Size",
