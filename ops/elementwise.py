@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
 from tinygrad_lite.ir.record import record
@@ -207,7 +208,7 @@ def _check_index(index: np.ndarray[Any, Any], *, size: int, wrap: bool) -> np.nd
     low = -size if wrap else 0
     bad = (index < low) | (index >= size)
     if bad.any():
-        raise IndexError(f"index {int(index[bad].flat[0])} is out of range for a dimension of size {size}")
+        raise OutOfRangeError(f"index {int(index[bad].flat[0])} is out of range for a dimension of size {size}")
     wide = index.astype(np.int64)
     return np.where(wide < 0, wide + size, wide) if wrap else wide
 

@@ -119,6 +119,15 @@ def _slice_update(base: Array, source: Array, **attrs: tuple[int, ...]) -> Array
     return out
 
 
+def _put_along_with(combine: np.ufunc) -> Callable[..., Array]:
+    def rule(base: Array, index: Array, source: Array, *, axis: int) -> Array:
+        out = base.copy()
+        combine.at(out, _along(index, axis), source)
+        return out
+
+    return rule
+
+
 # ---- VJPs -------------------------------------------------------------------------------------------
 
 
@@ -160,6 +169,43 @@ def _vjp_assignment(take: Callable[[], Op], put: Callable[[], Op]) -> Callable[[
         return elementwise.where(stands, record(take(), g, index, axis=axis), 0.0)
 
     return vjp
+
+
+def _vjp_put_along_extremum(g: Node, node: Node, i: int) -> Node | None:
+    """Spread evenly over the base's element and the source's that attain the extremum."""
+    base, index, source = node.inputs
+    axis = node.attrs["axis"]
+    if i == 1:
+        return None
+    mine = elementwise.cast(elementwise.eq(base, node), g.dtype)
+    theirs = elementwise.cast(elementwise.eq(source, record(TAKE_ALONG, node, index, axis=axis)), g.dtype)
+    share = elementwise.div(g, record(PUT_ALONG_ADD, mine, index, theirs, axis=axis))
+    return _only(mine, share) if i == 0 else _only(theirs, record(TAKE_ALONG, share, index, axis=axis))
+
+
+def _only(hit: Node, g: Node) -> Node:
+    return elementwise.where(elementwise.ne(hit, 0.0), g, 0.0)
+
+
+def _vjp_put_along_mul(g: Node, node: Node, i: int) -> Node | None:
+    """Times the product of the others: of a group with one zero only that element gets any."""
+    base, index, source = node.inputs
+    axis = node.attrs["axis"]
+    if i == 0:
+        others = record(PUT_ALONG_MUL, create.ones(base.shape, base.dtype), index, source, axis=axis)
+        return elementwise.mul(g, others)
+    if i == 1:
+        return None
+
+    def taken(x: Node) -> Node:
+        return record(TAKE_ALONG, x, index, axis=axis)
+
+    zero = elementwise.eq(source, 0.0)
+    zeros = record(PUT_ALONG_ADD, create.zeros_like(base), index, elementwise.cast(zero, g.dtype), axis=axis)
+    alone = elementwise.logical_and(zero, elementwise.eq(taken(zeros), 1.0))
+    without = record(PUT_ALONG_MUL, base, index, elementwise.where(alone, 1.0, source), axis=axis)
+    quotient = elementwise.div(taken(elementwise.mul(g, node)), elementwise.where(zero, 1.0, source))
+    return elementwise.where(alone, taken(elementwise.mul(g, without)), quotient)
 
 
 def _vjp_slice_update(g: Node, node: Node, i: int) -> Node:
@@ -206,6 +252,13 @@ PUT_ALONG_ADD = _scatter("put_along_add", _infer_put_along("put_along_add"), _pu
 PUT: Op = _scatter("put", _infer_scatter("put"), _put, _vjp_assignment(lambda: GATHER, lambda: PUT))
 PUT_ALONG: Op = _scatter(
     "put_along", _infer_put_along("put_along"), _put_along, _vjp_assignment(lambda: TAKE_ALONG, lambda: PUT_ALONG)
+)
+PUT_ALONG_MUL: Op = _scatter(
+    "put_along_mul", _infer_put_along("put_along_mul"), _put_along_with(np.multiply), _vjp_put_along_mul, _adds
+)
+PUT_ALONG_MAX, PUT_ALONG_MIN = (
+    _scatter(name, _infer_put_along(name), _put_along_with(combine), _vjp_put_along_extremum, _adds)
+    for name, combine in (("put_along_max", np.maximum), ("put_along_min", np.minimum))
 )
 SLICE_UPDATE = _scatter("slice_update", _infer_slice_update, _slice_update, _vjp_slice_update)
 
@@ -261,6 +314,14 @@ def put_along(base: Node, index: Node, source: Node, axis: int, wrap: bool = Fal
 def put_along_add(base: Node, index: Node, source: Node, axis: int, wrap: bool = False) -> Node:
     """base[…index[i…]…] += source[i…] along `axis` (torch.scatter_add)."""
     return _along_axis(PUT_ALONG_ADD, base, index, source, axis, wrap)
+
+
+_COMBINING = {"sum": PUT_ALONG_ADD, "prod": PUT_ALONG_MUL, "amax": PUT_ALONG_MAX, "amin": PUT_ALONG_MIN}
+
+
+def put_along_with(how: str, base: Node, index: Node, source: Node, axis: int) -> Node:
+    """base[…index[i…]…] combined with source[i…] along `axis`; `how` is sum, prod, amax or amin."""
+    return _along_axis(_COMBINING[how], base, index, source, axis, False)
 
 
 def _along_axis(op: Op, base: Node, index: Node, source: Node, axis: int, wrap: bool) -> Node:

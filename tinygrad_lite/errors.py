@@ -11,3 +11,11 @@ class CaptureError(RuntimeError):
 
 class CaptureWarning(UserWarning):
     """A compiled function is captured over and over; names what keeps changing."""
+
+
+class OutOfRangeError(IndexError, RuntimeError):
+    """An index outside its dimension: PyTorch's indexing raises IndexError, its gather and scatter RuntimeError."""
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that a factorisation cannot take: singular, not positive definite, or without convergence."""

@@ -54,11 +54,16 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
     Raises:
         IndexError, ValueError: as for reading. RuntimeError: value does not fit; x is a leaf that requires grad.
+        CaptureError: inside tl.compile, a mask with a value for each element that it picks.
     """
-    if isinstance(index, Tensor) and index.dtype is bool_ and index.shape == x.shape and _is_scalar(value):
-        source = _value_node(value, x)
-        x._write(ew.where(index._read(), movement.reshape(source, ()), x._read()))
-        return
+    place = _masked_place(x, index)
+    if place is not None:
+        part, mask, rest = place
+        source = _beside_mask(_value_node(value, x), mask.type.ndim - rest, rest)
+        if source is not None:
+            old = part._read()
+            part._write(ew.where(mask, fitted(source, old), old))
+            return
     parsed = _parse(x, index)
     part = _basic(x, parsed)
     source = _value_node(value, x)
@@ -68,8 +73,41 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         part._write(fitted(_trimmed(source, part.ndim), part._read()))
 
 
-def _is_scalar(value: Any) -> bool:
-    return not isinstance(value, list | tuple) and (not isinstance(value, Tensor | np.ndarray) or value.ndim == 0)
+def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
+    """Of an index that is one mask among integers, slices, None and Ellipsis: the view that those make, the mask over its
+    axes from the mask's on, and how many of them lie behind the mask. None for other indices, and for a mask that does
+    not fit. Such a place can be assigned to without knowing how many elements the mask picks.
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype is bool_ and item.ndim]
+    if len(places) != 1 or any(
+        isinstance(item, Tensor | np.ndarray | list) for i, item in enumerate(items) if i != places[0]
+    ):
+        return None
+    at, mask = places[0], items[places[0]]
+    whole = [*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :]]
+    used = sum(item is not None and item is not Ellipsis for item in whole)
+    if used > x.ndim:
+        return None
+    part = getitem(x, tuple(whole))
+    first = sum(
+        x.ndim - used if item is Ellipsis else int(item is None or isinstance(item, slice)) for item in items[:at]
+    )
+    if tuple(part.shape[first : first + mask.ndim]) != tuple(mask.shape):
+        return None
+    rest = part.ndim - first - mask.ndim
+    return part, movement.reshape(mask._read(), (*mask.shape, *[1] * rest)), rest
+
+
+def _beside_mask(source: Node, masked: int, rest: int) -> Node | None:
+    """`source` with the axis along which it would run through the picked elements stretched over the mask's; None where it
+    has a value for each of them."""
+    if source.type.ndim <= rest:
+        return source
+    at = source.type.ndim - rest - 1
+    if source.shape[at] != 1:
+        return None
+    return movement.reshape(source, (*source.shape[:at], *[1] * masked, *source.shape[at + 1 :]))
 
 
 def _value_node(value: Any, x: Tensor) -> Node:

@@ -8,40 +8,48 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite import creation, indexing
+from tinygrad_lite import creation, fillers, indexing
 from tinygrad_lite import functional as F
 from tinygrad_lite.device import check_device
 from tinygrad_lite.device import device as Device
 from tinygrad_lite.functional.common import as_dtype
-from tinygrad_lite.generator import Generator, default_generator
+from tinygrad_lite.functional.movement import windows
+from tinygrad_lite.generator import Generator
 from tinygrad_lite.handle import Tensor, fitted, unwrap
 from tinygrad_lite.handle import wrap as _wrap
 from tinygrad_lite.ir.record import mode
-from tinygrad_lite.ir.types import DType, bool_, float32, float64, int8, int16, int32, int64, uint8
+from tinygrad_lite.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ops import create
 from tinygrad_lite.ops import elementwise as ew
-from tinygrad_lite.ops import random as random_ops
 
 # ---- the functions that are methods as they stand ----------------------------------------------------------------
 
 _POINTWISE = """
-    abs absolute add addcdiv addcmul bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min
-    clip cos div divide eq erf exp exp2 expm1 floor floor_divide ge greater greater_equal gt le lerp less less_equal
-    log log10 log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill mul multiply ne neg negative
-    not_equal pow reciprocal relu remainder round rsqrt sigmoid sign silu sin sqrt square sub subtract tan tanh
-    true_divide trunc
+    abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
+    atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp
+    clamp_max clamp_min clip copysign cos cosh deg2rad digamma div divide eq erf erfc erfinv exp exp2 expm1 fix
+    float_power floor floor_divide fmod frac gcd ge greater greater_equal gt heaviside hypot lcm ldexp le lerp less
+    less_equal lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt masked_fill mul
+    multiply nan_to_num ne neg negative nextafter not_equal pow rad2deg reciprocal relu remainder round rsqrt sgn
+    sigmoid sign silu sin sinc sinh sqrt square sub subtract tan tanh true_divide trunc xlogy
+""".split()  # noqa: SIM905
+_UNCHANGING = """
+    fmax fmin isneginf isposinf isreal logaddexp logaddexp2 positive signbit
 """.split()  # noqa: SIM905
 _OTHERS = """
-    addmm all allclose amax amin any argmax argmin argsort argwhere bernoulli bincount bmm broadcast_to chunk
-    contiguous count_nonzero cumprod cumsum diag diagonal dot equal expand expand_as flatten flip gather index_add
-    index_copy index_fill index_select isclose isfinite isinf isnan log_softmax logsumexp masked_select matmul max
-    maximum mean median min minimum mm moveaxis movedim multinomial mv narrow nonzero norm outer permute prod ravel
-    repeat repeat_interleave reshape reshape_as roll scatter scatter_add select softmax sort split squeeze std sum
-    swapaxes swapdims t take_along_dim tile topk transpose tril triu unbind unflatten unique unsqueeze var view
-    view_as
+    addmm adjoint all allclose amax amin any argmax argmin argsort argwhere bernoulli bincount bmm broadcast_to
+    bucketize chunk contiguous count_nonzero cumprod cumsum diag diag_embed diagflat diagonal diagonal_scatter dot
+    dsplit equal expand expand_as flatten flip fliplr flipud gather histc histogram hsplit index_add index_copy
+    index_fill index_put index_reduce index_select isclose isfinite isin isinf isnan kthvalue log_softmax logsumexp
+    masked_scatter masked_select matmul max maximum mean median min minimum mm moveaxis movedim msort multinomial mv
+    narrow nonzero norm outer permute prod put ravel repeat repeat_interleave reshape reshape_as roll rot90 scatter
+    scatter_add scatter_reduce select select_scatter slice_scatter softmax sort split split_with_sizes squeeze std
+    sum swapaxes swapdims t take take_along_dim tensor_split tile topk trace transpose tril triu unbind unflatten
+    unique unique_consecutive unsqueeze var view view_as vsplit
 """.split()  # noqa: SIM905
 _INPLACE_OTHERS = """
-    cumprod cumsum index_add index_copy index_fill scatter scatter_add tril triu
+    cumprod cumsum index_add index_copy index_fill index_put index_reduce masked_scatter put scatter scatter_add
+    scatter_reduce tril triu
 """.split()  # noqa: SIM905
 _SOURCES = {**vars(F), "bernoulli": creation.bernoulli, "multinomial": creation.multinomial}
 
@@ -84,29 +92,11 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, False if self.dtype is bool_ else 0)
 
 
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers."""
-    draws = (generator or default_generator).draw(random_ops.normal, self.shape, self.dtype)
-    return self._write(ew.add(ew.mul(draws, float(std)), float(mean)))
-
-
-def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers uniform in [a, b)."""
-    draws = (generator or default_generator).draw(random_ops.uniform, self.shape, self.dtype)
-    return self._write(ew.add(ew.mul(draws, float(b) - float(a)), float(a)))
-
-
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 at probability p, else 0."""
     chance = p.expand(self.shape) if isinstance(p, Tensor) else creation.full(self.shape, float(p))
     drawn = creation.bernoulli(chance, generator=generator)
     return self._write(ew.cast(drawn._read(), self.dtype))
-
-
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponential numbers of rate `lambd`."""
-    draws = (generator or default_generator).draw(random_ops.uniform, self.shape, self.dtype)
-    return self._write(ew.mul(ew.log(ew.sub(1.0, draws)), -1.0 / lambd))
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -235,12 +225,14 @@ _BINARY = {
     "and": F.bitwise_and,
     "or": F.bitwise_or,
     "xor": F.bitwise_xor,
+    "lshift": F.bitwise_left_shift,
+    "rshift": F.bitwise_right_shift,
 }
 _COMPARE = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
 
 
 def _install() -> None:
-    for name in (*_POINTWISE, *_OTHERS):
+    for name in (*_POINTWISE, *_UNCHANGING, *_OTHERS):
         if name in _SOURCES:
             setattr(Tensor, name, _SOURCES[name])
     for name in (*_POINTWISE, *_INPLACE_OTHERS):
@@ -255,7 +247,7 @@ def _install() -> None:
         setattr(Tensor, name, _converter(dtype, name))
     for name in ("zeros", "ones", "empty", "full", "tensor"):
         setattr(Tensor, f"new_{name}", _new(getattr(creation, name), f"new_{name}"))
-    for method in (copy_, fill_, zero_, normal_, uniform_, bernoulli_, exponential_, to, cpu, cuda):
+    for method in (copy_, fill_, zero_, bernoulli_, to, cpu, cuda, *(getattr(fillers, n) for n in fillers.__all__)):
         setattr(Tensor, method.__name__, method)
     for name, value in _SPECIAL.items():
         setattr(Tensor, name, value)
@@ -268,12 +260,14 @@ _CONVERSIONS = {
     "short": int16,
     "int": int32,
     "long": int64,
+    "half": float16,
+    "bfloat16": bfloat16,
     "float": float32,
     "double": float64,
 }
 _SPECIAL = {
     "__neg__": F.neg,
-    "__pos__": lambda self: self,
+    "__pos__": F.positive,
     "__abs__": F.abs,
     "__invert__": F.bitwise_not,
     "__getitem__": indexing.getitem,
@@ -284,6 +278,12 @@ _SPECIAL = {
     "type_as": lambda self, other: to(self, other.dtype),
     "T": property(full_transpose),
     "mT": property(matrix_transpose),
+    "rsub": F.rsub,
+    "polygamma": lambda self, n: F.polygamma(n, self),
+    "polygamma_": lambda self, n: self._write(F.polygamma(n, self)._read()),
+    "mH": property(matrix_transpose),
+    "H": property(F.t),
+    "unfold": windows,
     "where": lambda self, condition, other: F.where(condition, self, other),
     "is_same_size": lambda self, other: self.shape == other.shape,
     "is_inference": lambda self: not mode.grad_enabled,

@@ -14,6 +14,7 @@ import numpy as np
 from tinygrad_lite.backends.numba import blas
 from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
 from tinygrad_lite.backends.numba.emit import emit
+from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
 from tinygrad_lite.ir.kernels.lower import Address, Check, Lowered, Scratch, Status, Word, lower
@@ -369,7 +370,7 @@ class Program:
             raise RuntimeError(f"pow: integers to negative integer powers are not allowed{where}")
         if node.op.failure is not None:
             raise node.op.failure[0](f"{node.op.failure[1]}{where}")
-        raise IndexError(f"an index is out of range for a dimension of size {node.attrs['size']}{where}")
+        raise OutOfRangeError(f"an index is out of range for a dimension of size {node.attrs['size']}{where}")
 
 
 def _overlap(a: set[Any], b: set[Any]) -> bool:

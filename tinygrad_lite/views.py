@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Op
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ops import movement
-from tinygrad_lite.ops.elementwise import DETACH, detach
-from tinygrad_lite.ops.indexing import slice_update
+from tinygrad_lite.ops import create, movement
+from tinygrad_lite.ops.elementwise import DETACH, add, detach
+from tinygrad_lite.ops.indexing import put, slice_update
+from tinygrad_lite.ops.window import WINDOW
 
 
 class Step(NamedTuple):
@@ -58,10 +59,20 @@ def _push_step(step: Step, source: Node, value: Node) -> Node:
         return value
     if step.op is DETACH:
         return detach(value)
+    if step.op is WINDOW and step.attrs["steps"] >= step.attrs["sizes"]:
+        return _push_window(source, value, **step.attrs)
     raise RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation."
     )
+
+
+def _push_window(source: Node, value: Node, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Node:
+    """Windows of one axis that do not overlap: every element has one place."""
+    (axis,), (size,), (step,) = axes, sizes, steps
+    first = create.arange(0, value.shape[axis] * step, step)
+    places = add(movement.unsqueeze(first, 1), create.arange(size))
+    return put(source, places, movement.move_axis(value, value.type.ndim - 1, axis + 1), axis)
 
 
 def is_detached(steps: Steps) -> bool:
@@ -84,7 +95,12 @@ def strides_of(shape: Ints, steps: Steps) -> Ints:
     """Strides of the view that `steps` make of a contiguous base of `shape`."""
     strides = contiguous_strides(shape)
     for step in steps:
-        if step.op is movement.PERMUTE:
+        if step.op is WINDOW:
+            (axis,), (size,), (apart,) = (step.attrs[name] for name in ("axes", "sizes", "steps"))
+            count = (shape[axis] - size) // apart + 1
+            strides = (*strides[:axis], strides[axis] * apart, *strides[axis + 1 :], strides[axis])
+            shape = (*shape[:axis], count, *shape[axis + 1 :], size)
+        elif step.op is movement.PERMUTE:
             strides = tuple(strides[a] for a in step.attrs["axes"])
             shape = tuple(shape[a] for a in step.attrs["axes"])
         elif step.op is movement.EXPAND:

@@ -14,9 +14,11 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement
 
+_COMBINE = {"add": "{0} + {1}", "mul": "{0} * {1}", "max": "maximum({0}, {1})", "min": "minimum({0}, {1})"}
+
 
 def lower_scatter(group: Group, placement: Placement) -> Lowered:
-    """The loop nest of one scatter_add, put, put_along_add or put_along; its base already lies in the result's storage."""
+    """The loop nest of one scatter_add, put, put_along or put_along_…; its base already lies in the result's storage."""
     return _Scatter(group.nodes[0], placement).run()
 
 
@@ -105,11 +107,11 @@ class _Scatter:
     def _update(self, var: str | None) -> list[Stmt]:
         last = len(self.shape) - 1
         x, y = (self._element(k, last, var) for k in "xy")
-        if not self.node.op.name.endswith("_add"):
+        combine = _COMBINE.get(self.node.op.name.rpartition("_")[2])
+        if combine is None:
             return [Load("t", "x", x), Store("y", y, "t")]
-        tag = self.tags["y"]
-        add = Let("s", f"{tag}({{0}} + {{1}})", ("u", "t"))
-        return [Load("t", "x", x), Load("u", "y", y), add, Store("y", y, "s")]
+        new = Let("s", f"{self.tags['y']}({combine})", ("u", "t"))
+        return [Load("t", "x", x), Load("u", "y", y), new, Store("y", y, "s")]
 
     def _element(self, letter: str, axis: int, var: str | None) -> str:
         if var is None or not self.strides[letter][axis]:

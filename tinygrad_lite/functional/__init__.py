@@ -3,32 +3,47 @@
 from tinygrad_lite.functional import (
     contraction,
     convolution,
+    diagonals,
     indexing,
+    joining,
     movement,
     nn,
     normalization,
+    padding,
     pointwise,
     pooling,
     reduction,
+    sorting,
+    transcendental,
 )
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
+from tinygrad_lite.functional.diagonals import *  # noqa: F403
 from tinygrad_lite.functional.indexing import *  # noqa: F403
+from tinygrad_lite.functional.joining import *  # noqa: F403
 from tinygrad_lite.functional.movement import *  # noqa: F403
 from tinygrad_lite.functional.nn import *  # noqa: F403
 from tinygrad_lite.functional.normalization import *  # noqa: F403
+from tinygrad_lite.functional.padding import *  # noqa: F403
 from tinygrad_lite.functional.pointwise import *  # noqa: F403
 from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.reduction import *  # noqa: F403
+from tinygrad_lite.functional.sorting import *  # noqa: F403
+from tinygrad_lite.functional.transcendental import *  # noqa: F403
 
 __all__ = [
     *contraction.__all__,
     *convolution.__all__,
+    *diagonals.__all__,
     *indexing.__all__,
+    *joining.__all__,
     *movement.__all__,
     *nn.__all__,
     *normalization.__all__,
+    *padding.__all__,
     *pointwise.__all__,
     *pooling.__all__,
     *reduction.__all__,
+    *sorting.__all__,
+    *transcendental.__all__,
 ]
