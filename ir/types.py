@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 
@@ -25,6 +27,16 @@ class DType:
     def is_floating_point(self) -> bool:
         return self.kind == "f"
 
+    @property
+    def is_half(self) -> bool:
+        """float16 and bfloat16: 16 bits in memory, float32 in arithmetic, rounded once an operation."""
+        return self.kind == "f" and self.itemsize == 2
+
+    @property
+    def working(self) -> DType:
+        """What arithmetic is done in."""
+        return float32 if self.is_half else self
+
     def __repr__(self) -> str:
         return f"tinygrad_lite.{self.name}"
 
@@ -38,10 +50,12 @@ int8 = DType("int8", "i8", "i", 1)
 int16 = DType("int16", "i16", "i", 2)
 int32 = DType("int32", "i32", "i", 4)
 int64 = DType("int64", "i64", "i", 8)
+float16 = DType("float16", "f16", "f", 2)
+bfloat16 = DType("bfloat16", "bf16", "f", 2)
 float32 = DType("float32", "f32", "f", 4)
 float64 = DType("float64", "f64", "f", 8)
 
-DTYPES = (bool_, uint8, int8, int16, int32, int64, float32, float64)
+DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 _BY_NAME = {d.name: d for d in DTYPES} | {d.short: d for d in DTYPES}
 
 
@@ -56,6 +70,20 @@ def dtype_named(name: str) -> DType:
 def dtype_of(array_dtype: object) -> DType:
     """The dtype of a NumPy dtype; TypeError if the project has no counterpart."""
     return dtype_named(np.dtype(array_dtype).name)  # type: ignore[call-overload]
+
+
+def limits(dtype: DType) -> Any:
+    """NumPy's finfo or iinfo of a dtype. TypeError for bool."""
+    if dtype is bfloat16:
+        return ml_dtypes.finfo(ml_dtypes.bfloat16)
+    return np.finfo(dtype.numpy) if dtype.kind == "f" else np.iinfo(dtype.numpy)
+
+
+def converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """`array` in another dtype; 16-bit floats are reached through float32, as in PyTorch and in kernels."""
+    if dtype.is_half and array.dtype != np.float32:
+        array = array.astype(np.float32)
+    return array.astype(dtype.numpy)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,21 @@
-"""Elementwise functions: arithmetic, comparisons, logic, and functions of one real variable."""
+"""Elementwise functions: arithmetic, comparisons, logic, rounding and bits; more in `functional/transcendental.py`."""
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tinygrad_lite.functional.common import Scalar, fresh, node_of, unary, unwrap, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.types import DType, bool_
+from tinygrad_lite.ir.record import leaf
+from tinygrad_lite.ir.types import DType, bool_, float64, limits
 from tinygrad_lite.ops import elementwise as ew
-from tinygrad_lite.ops import promote
-from tinygrad_lite.ops.graft import graft
+from tinygrad_lite.ops import promote, special
 from tinygrad_lite.ops.promote import Operand
 
 __all__ = [
@@ -23,41 +26,48 @@ __all__ = [
     "addcmul",
     "allclose",
     "bitwise_and",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
+    "can_cast",
     "ceil",
     "clamp",
     "clamp_max",
     "clamp_min",
     "clip",
-    "cos",
+    "copysign",
     "div",
     "divide",
     "eq",
     "equal",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
+    "fix",
+    "float_power",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "gcd",
     "ge",
     "greater",
     "greater_equal",
     "gt",
+    "heaviside",
     "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "lcm",
     "le",
     "lerp",
     "less",
     "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -68,10 +78,13 @@ __all__ = [
     "minimum",
     "mul",
     "multiply",
+    "nan_to_num",
     "ne",
     "neg",
     "negative",
+    "nextafter",
     "not_equal",
+    "positive",
     "pow",
     "promote_types",
     "reciprocal",
@@ -79,15 +92,14 @@ __all__ = [
     "result_type",
     "round",
     "rsqrt",
-    "sigmoid",
+    "rsub",
+    "sgn",
     "sign",
-    "sin",
+    "signbit",
     "sqrt",
     "square",
     "sub",
     "subtract",
-    "tan",
-    "tanh",
     "true_divide",
     "trunc",
     "where",
@@ -98,78 +110,32 @@ Value = Tensor | Scalar
 # ---- one operand ----------------------------------------------------------------------------------------
 
 
-def _ceil(x: Node) -> Node:
-    return ew.neg(ew.floor(ew.neg(x))) if x.dtype.kind == "f" else x
-
-
-def _trunc(x: Node) -> Node:
-    return ew.where(ew.lt(x, 0), _ceil(x), ew.floor(x)) if x.dtype.kind == "f" else x
-
-
-def _round(x: Node) -> Node:
-    """Halves go to the even neighbour."""
-    if x.dtype.kind != "f":
-        return x
-    up = ew.floor(ew.add(x, 0.5))
-    odd = ew.ne(ew.sub(up, ew.mul(ew.floor(ew.mul(up, 0.5)), 2.0)), 0.0)
-    return ew.where(ew.logical_and(ew.eq(ew.sub(up, x), 0.5), odd), ew.sub(up, 1.0), up)
-
-
-def _log1p(x: Node) -> Node:
-    """log(1 + x), also for small x: the rounding error of 1 + x cancels (Kahan)."""
-    plain = ew.log(ew.add(x, 1.0))
-    u = ew.detach(ew.add(x, 1.0))
-    exact = ew.where(ew.eq(u, 1.0), x, ew.div(ew.mul(ew.log(u), x), ew.sub(u, 1.0)))
-    return graft(ew.where(ew.eq(u, math.inf), u, exact), plain)
-
-
-def _expm1(x: Node) -> Node:
-    """exp(x) - 1, also for small x (Kahan)."""
-    plain = ew.sub(ew.exp(x), 1.0)
-    u = ew.detach(ew.exp(x))
-    exact = ew.div(ew.mul(ew.sub(u, 1.0), x), ew.log(u))
-    ends = ew.logical_or(ew.eq(u, 0.0), ew.eq(u, math.inf))
-    return graft(ew.where(ew.eq(u, 1.0), x, ew.where(ends, ew.sub(u, 1.0), exact)), plain)
-
-
 def _floating(x: Node) -> Node:
     return x if x.dtype.kind == "f" else ew.mul(x, 1.0)
-
-
-def _is_infinite(x: Node) -> Node:
-    return ew.eq(ew.abs(_floating(x)), math.inf)
 
 
 def _is_nan(x: Node) -> Node:
     return ew.ne(x, x)
 
 
-exp = unary(ew.exp, "exp", "e to the power of each element.")
-exp2 = unary(lambda x: ew.exp(ew.mul(x, math.log(2))), "exp2", "2 to the power of each element.")
-expm1 = unary(lambda x: _expm1(_floating(x)), "expm1", "exp(x) - 1 without cancellation near 0.")
-log = unary(ew.log, "log", "Natural logarithm; NaN below 0.")
-log2 = unary(lambda x: ew.mul(ew.log(x), 1 / math.log(2)), "log2", "Logarithm to base 2.")
-log10 = unary(lambda x: ew.mul(ew.log(x), 1 / math.log(10)), "log10", "Logarithm to base 10.")
-log1p = unary(lambda x: _log1p(_floating(x)), "log1p", "log(1 + x) without cancellation near 0.")
-sqrt = unary(ew.sqrt, "sqrt", "Square root; NaN below 0.")
-rsqrt = unary(ew.rsqrt, "rsqrt", "1 / sqrt(x).")
 square = unary(lambda x: ew.mul(x, x), "square", "x².")
 reciprocal = unary(lambda x: ew.div(1.0, x), "reciprocal", "1 / x.")
-tanh = unary(ew.tanh, "tanh", "Hyperbolic tangent.")
-sin = unary(ew.sin, "sin", "Sine of radians.")
-cos = unary(ew.cos, "cos", "Cosine of radians.")
-tan = unary(lambda x: ew.div(ew.sin(x), ew.cos(x)), "tan", "Tangent of radians.")
-erf = unary(ew.erf, "erf", "Error function.")
-sigmoid = unary(ew.sigmoid, "sigmoid", "1 / (1 + exp(-x)).")
-abs = unary(ew.abs, "abs", "|x|.")
-sign = unary(ew.sign, "sign", "-1, 0 or 1.")
+sqrt = unary(ew.sqrt, "sqrt", "Square root; NaN below 0.")
+rsqrt = unary(ew.rsqrt, "rsqrt", "1 / sqrt(x).")
+abs = absolute = unary(ew.abs, "abs", "|x|; its gradient at 0 is 0.")
+sign = sgn = unary(ew.sign, "sign", "-1, 0 or 1; NaN stays. Its gradient is 0.")
 floor = unary(ew.floor, "floor", "The largest integer not above x.")
-ceil = unary(_ceil, "ceil", "The smallest integer not below x.")
-trunc = unary(_trunc, "trunc", "The integer part, towards 0.")
+ceil = unary(special.ceil, "ceil", "The smallest integer not below x.")
+trunc = fix = unary(special.trunc, "trunc", "The integer part, towards 0.")
 isnan = unary(_is_nan, "isnan", "Which elements are NaN.")
-isinf = unary(_is_infinite, "isinf", "Which elements are infinite.")
+isinf = unary(lambda x: ew.eq(ew.abs(_floating(x)), math.inf), "isinf", "Which elements are infinite.")
+isposinf = unary(lambda x: ew.eq(_floating(x), math.inf), "isposinf", "Which elements are inf.")
+isneginf = unary(lambda x: ew.eq(_floating(x), -math.inf), "isneginf", "Which elements are -inf.")
 isfinite = unary(
     lambda x: ew.lt(ew.abs(_floating(x)), math.inf), "isfinite", "Which elements are neither NaN nor infinite."
+)
+isreal = unary(
+    lambda x: ew.eq(ew.mul(ew.truth(x), False), False), "isreal", "True everywhere: there is no complex dtype."
 )
 logical_not = unary(ew.logical_not, "logical_not", "Which elements are 0.")
 
@@ -182,23 +148,60 @@ def neg(input: Tensor) -> Tensor:
     return wrap(ew.neg(node))
 
 
+negative = neg
+
+
+def positive(input: Tensor) -> Tensor:
+    """x itself. RuntimeError for bool."""
+    if node_of(input, "input").dtype is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def frac(input: Tensor) -> Tensor:
+    """x - trunc(x), with the sign of x. RuntimeError for integers."""
+    node = node_of(input, "input")
+    if node.dtype.kind != "f":
+        raise RuntimeError(f"frac: needs a floating tensor, got {node.type}")
+    return wrap(ew.sub(node, special.trunc(node)))
+
+
+def signbit(input: Tensor) -> Tensor:
+    """Which elements are negative, -0.0 included."""
+    node = node_of(input, "input")
+    if node.dtype.kind != "f":
+        return wrap(ew.lt(node, 0))
+    return wrap(ew.lt(special.copysign(1.0, node), 0.0))
+
+
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """To the nearest integer, or decimal; halves to the even one."""
+    """To the nearest integer, or decimal (negative: to tens, hundreds, …); halves to the even one."""
     node = node_of(input, "input")
     if decimals == 0:
-        return fresh(_round(node), node)
-    scale = 10.0**decimals
-    return wrap(ew.div(_round(ew.mul(node, scale)), scale))
+        return fresh(special.round(node), node)
+    scale = 10.0 ** builtins.abs(decimals)
+    if decimals < 0:
+        return wrap(ew.mul(special.round(ew.div(node, scale)), scale))
+    return wrap(ew.div(special.round(ew.mul(node, scale)), scale))
 
 
 def bitwise_not(input: Tensor) -> Tensor:
-    """~x of a bool tensor, -x - 1 of an integer one."""
+    """~x: not of a bool tensor, -x - 1 of an integer one."""
     node = node_of(input, "input")
     if node.dtype is bool_:
         return wrap(ew.logical_not(node))
-    if node.dtype.kind == "f":
-        raise TypeError(f"~ is not defined for {node.type}")
-    return wrap(ew.sub(ew.neg(node), 1))
+    return wrap(special.bitwise_not(node))
+
+
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """NaN and infinities replaced, the latter by the dtype's greatest and least numbers unless given."""
+    node = node_of(input, "input")
+    if node.dtype.kind != "f":
+        return fresh(node, node)
+    top = float(limits(node.dtype).max)
+    result = ew.where(_is_nan(node), float(0.0 if nan is None else nan), node)
+    result = ew.where(ew.eq(node, math.inf), top if posinf is None else float(posinf), result)
+    return wrap(ew.where(ew.eq(node, -math.inf), -top if neginf is None else float(neginf), result))
 
 
 # ---- two operands -----------------------------------------------------------------------------------------
@@ -217,7 +220,10 @@ mul = multiply = _binary(ew.mul, "mul", "input * other.")
 maximum = _binary(ew.maximum, "maximum", "The larger of two; NaN wins; ties share the gradient.")
 minimum = _binary(ew.minimum, "minimum", "The smaller of two; NaN wins; ties share the gradient.")
 floor_divide = _binary(ew.floor_divide, "floor_divide", "floor(input / other).")
-remainder = _binary(ew.remainder, "remainder", "input - other * floor(input / other).")
+remainder = _binary(ew.remainder, "remainder", "input - other * floor(input / other), which has the sign of other.")
+fmod = _binary(special.fmod, "fmod", "input - other * trunc(input / other), which has the sign of input.")
+copysign = _binary(special.copysign, "copysign", "|input| with the sign of other, that of -0.0 included.")
+nextafter = _binary(special.nextafter, "nextafter", "The number next to input on the way to other.")
 eq = _binary(ew.eq, "eq", "input == other.")
 ne = not_equal = _binary(ew.ne, "ne", "input != other.")
 lt = less = _binary(ew.lt, "lt", "input < other.")
@@ -227,16 +233,28 @@ ge = greater_equal = _binary(ew.ge, "ge", "input >= other.")
 logical_and = _binary(ew.logical_and, "logical_and", "Whether both are nonzero.")
 logical_or = _binary(ew.logical_or, "logical_or", "Whether one is nonzero.")
 logical_xor = _binary(lambda a, b: ew.ne(_truth(a), _truth(b)), "logical_xor", "Whether just one is nonzero.")
+fmax = _binary(
+    lambda a, b: ew.where(_wins(ew.ge, a, b), a, b), "fmax", "The larger of two, the number where the other is NaN."
+)
+fmin = _binary(
+    lambda a, b: ew.where(_wins(ew.le, a, b), a, b), "fmin", "The smaller of two, the number where the other is NaN."
+)
 
 
 def _truth(x: Operand) -> Operand:
     return ew.truth(x) if isinstance(x, Node) else bool(x)
 
 
+def _wins(compare: Callable[[Operand, Operand], Node], a: Operand, b: Operand) -> Node:
+    return ew.logical_or(compare(a, b), ew.ne(b, b))
+
+
 def _scaled(other: Value, alpha: Scalar) -> Operand:
     node = unwrap(other)
     if alpha == 1:
         return node
+    if isinstance(node, Node) and node.dtype.kind != "f" and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return ew.mul(node, alpha) if isinstance(node, Node) else node * alpha
 
 
@@ -248,6 +266,11 @@ def add(input: Value, other: Value, *, alpha: Scalar = 1) -> Tensor:
 def sub(input: Value, other: Value, *, alpha: Scalar = 1) -> Tensor:
     """input - alpha * other. Broadcasts and promotes."""
     return wrap(ew.sub(unwrap(input), _scaled(other, alpha)))
+
+
+def rsub(input: Value, other: Value, *, alpha: Scalar = 1) -> Tensor:
+    """other - alpha * input. Broadcasts and promotes."""
+    return sub(other, input, alpha=alpha)
 
 
 subtract = sub
@@ -266,7 +289,7 @@ def div(input: Value, other: Value, *, rounding_mode: str | None = None) -> Tens
         )
     dtype = promote.result_type((a, b))
     if dtype.kind == "f":
-        return wrap(_trunc(ew.div(a, b)))
+        return wrap(special.trunc(ew.div(a, b)))
     down = ew.floor_divide(a, b)
     short = ew.logical_and(ew.lt(down, 0), ew.ne(ew.mul(down, b), a))
     return wrap(ew.where(short, ew.add(down, 1), down))
@@ -281,7 +304,7 @@ def true_divide(input: Value, other: Value) -> Tensor:
 
 
 def pow(input: Value, exponent: Value) -> Tensor:
-    """input ** exponent; small constant powers become products and roots."""
+    """input ** exponent; small constant powers become products and roots. 0 ** 0 is 1."""
     a, b = unwrap(input), unwrap(exponent)
     if isinstance(a, Node) and not isinstance(b, Node) and a.dtype is not bool_:
         short = _constant_power(a, b)
@@ -305,45 +328,87 @@ def _constant_power(x: Node, exponent: Scalar) -> Node | None:
     return ew.rsqrt(x) if exponent == -0.5 else None
 
 
-def bitwise_and(input: Value, other: Value) -> Tensor:
-    """input & other of bool tensors."""
-    return wrap(ew.logical_and(*_bools("&", input, other)))
+def float_power(input: Value, exponent: Value) -> Tensor:
+    """input ** exponent in float64."""
+    a, b = (ew.cast(x, float64) if isinstance(x, Node) else float(x) for x in (unwrap(input), unwrap(exponent)))
+    return wrap(ew.power(a, b) if isinstance(a, Node) or isinstance(b, Node) else ew.as_node(a**b, float64))
 
 
-def bitwise_or(input: Value, other: Value) -> Tensor:
-    """input | other of bool tensors."""
-    return wrap(ew.logical_or(*_bools("|", input, other)))
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below 0, 1 above, `values` at 0."""
+    node, at_zero = node_of(input, "input"), node_of(values, "values")
+    if node.dtype is not at_zero.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return wrap(ew.where(ew.eq(node, 0), at_zero, ew.cast(ew.gt(node, 0), node.dtype)))
 
 
-def bitwise_xor(input: Value, other: Value) -> Tensor:
-    """input ^ other of bool tensors."""
-    return wrap(ew.ne(*_bools("^", input, other)))
+# ---- bits -----------------------------------------------------------------------------------------------------
 
 
-def _bools(symbol: str, *values: Value) -> list[Operand]:
-    operands = [unwrap(v) for v in values]
-    for o in operands:
-        if not (isinstance(o, bool) or (isinstance(o, Node) and o.dtype is bool_)):
-            raise TypeError(f"{symbol} is defined for bool tensors only, got {o.type if isinstance(o, Node) else o!r}")
-    return operands
+def _bits(bools: Callable[..., Node], integers: Callable[..., Node], symbol: str, name: str) -> Callable[..., Tensor]:
+    def function(input: Value, other: Value) -> Tensor:
+        operands = [unwrap(input), unwrap(other)]
+        dtype = promote.result_type(operands)
+        if dtype.kind == "f":
+            shown = ", ".join(str(o.type) if isinstance(o, Node) else repr(o) for o in operands)
+            raise TypeError(f"{symbol} ({name}) is defined for bool and integer tensors only, got {shown}")
+        return wrap((bools if dtype is bool_ else integers)(*operands))
 
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"input {symbol} other of bool or integer tensors. Broadcasts and promotes."
+    return function
+
+
+bitwise_and = _bits(ew.logical_and, special.bitwise_and, "&", "bitwise_and")
+bitwise_or = _bits(ew.logical_or, special.bitwise_or, "|", "bitwise_or")
+bitwise_xor = _bits(ew.ne, special.bitwise_xor, "^", "bitwise_xor")
+bitwise_left_shift = _bits(special.shift_left, special.shift_left, "<<", "bitwise_left_shift")
+bitwise_right_shift = _bits(special.shift_right, special.shift_right, ">>", "bitwise_right_shift")
+
+
+def _of_integers(rule: Any, name: str, doc: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def function(input: Tensor, other: Tensor) -> Tensor:
+        a, b = node_of(input, "input"), node_of(other, "other")
+        dtype = promote.result_type((a, b))
+        if dtype.kind not in "iu":
+            raise RuntimeError(f"{name}: needs integer tensors, got {a.type} and {b.type}")
+        x, y = input._values(f"{name}()"), other._values(f"{name}()")
+        return wrap(leaf(np.asarray(rule(x.astype(dtype.numpy), y.astype(dtype.numpy)), dtype.numpy)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc} of integers. Reads values."
+    return function
+
+
+gcd = _of_integers(np.gcd, "gcd", "The greatest common divisor")
+lcm = _of_integers(np.lcm, "lcm", "The least common multiple")
 
 # ---- more operands ------------------------------------------------------------------------------------------
 
 
 def clamp(input: Tensor, min: Value | None = None, max: Value | None = None) -> Tensor:
-    """Limit each element to [min, max]; elements on a bound keep their gradient. Without order, max wins."""
+    """Limit each element to [min, max]; elements on a bound keep their gradient. Without order, max wins.
+
+    NaN in the input or in a bound stays NaN.
+    """
     node = node_of(input, "input")
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     result = node
     if min is not None:
-        low = unwrap(min)
-        result = ew.where(ew.lt(result, low), low, result)
+        result = _limited(result, unwrap(min), ew.lt)
     if max is not None:
-        high = unwrap(max)
-        result = ew.where(ew.gt(result, high), high, result)
+        result = _limited(result, unwrap(max), ew.gt)
     return wrap(result)
+
+
+def _limited(x: Node, bound: Operand, beyond: Callable[[Operand, Operand], Node]) -> Node:
+    outside = beyond(x, bound)
+    if isinstance(bound, Node) and bound.dtype.kind == "f":
+        outside = ew.logical_or(outside, ew.ne(bound, bound))
+    elif bound != bound:
+        outside = ew.eq(x, x)
+    return ew.where(outside, bound, x)
 
 
 clip = clamp
@@ -360,7 +425,10 @@ def clamp_max(input: Tensor, max: Value) -> Tensor:
 
 
 def where(condition: Tensor, input: Value | None = None, other: Value | None = None) -> Any:
-    """input where condition holds, else other. With a condition alone, `nonzero(as_tuple=True)`."""
+    """input where condition holds, else other. With a condition alone, `nonzero(as_tuple=True)`.
+
+    No gradient flows into what was not chosen; NaN there times 0 is still NaN further down, so mask before dividing.
+    """
     if input is None and other is None:
         from tinygrad_lite.functional.indexing import nonzero
 
@@ -381,8 +449,15 @@ def masked_fill(input: Tensor, mask: Tensor, value: Value) -> Tensor:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Value) -> Tensor:
-    """input + weight * (end - input)."""
-    return add(input, mul(weight, sub(end, input)))
+    """input + weight * (end - input), computed from the nearer end. RuntimeError unless of one dtype."""
+    a, b, w = node_of(input, "input"), node_of(end, "end"), unwrap(weight)
+    if a.dtype is not b.dtype or (isinstance(w, Node) and w.dtype is not a.dtype):
+        raise RuntimeError(f"lerp: expected one dtype, got input {a.type}, end {b.type} and weight {w}")
+    apart = ew.sub(b, a)
+    near = ew.add(a, ew.mul(w, apart))
+    if not isinstance(w, Node):
+        return wrap(near if builtins.abs(w) < 0.5 else ew.sub(b, ew.mul(apart, 1 - w)))
+    return wrap(ew.where(ew.lt(ew.abs(w), 0.5), near, ew.sub(b, ew.mul(apart, ew.sub(1.0, w)))))
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
@@ -391,13 +466,21 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
-    """input + value * tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2. RuntimeError where both divided tensors are integers."""
+    if all(node_of(t, "tensor").dtype.kind != "f" for t in (tensor1, tensor2)):
+        raise RuntimeError("Integer division with addcdiv is no longer supported: convert to floating point first")
     return add(input, div(tensor1, tensor2), alpha=value)
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """|input - other| <= atol + rtol |other|."""
+    """|input - other| <= atol + rtol |other|. RuntimeError for two dtypes or a negative tolerance."""
     a, b = node_of(input, "input"), node_of(other, "other")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"isclose: {a.dtype.name} did not match {b.dtype.name}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must not be negative, got rtol={rtol} and atol={atol}")
+    if a.dtype is bool_:
+        return wrap(ew.eq(a, b))
     near = ew.le(ew.abs(ew.sub(a, b)), ew.add(ew.mul(ew.abs(b), rtol), atol))
     close = ew.logical_or(ew.eq(a, b), ew.logical_and(near, ew.lt(ew.abs(_floating(b)), math.inf)))
     return wrap(ew.logical_or(close, ew.logical_and(_is_nan(a), _is_nan(b))) if equal_nan else close)
@@ -405,20 +488,25 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether all elements are close. Reads values."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are equal. Reads values."""
-    return input.shape == other.shape and bool(eq(input, other).all())
-
-
-absolute, negative = abs, neg
+    return input.shape == other.shape and bool(eq(input, other).all())  # type: ignore[attr-defined]
 
 
 def result_type(tensor1: Value, tensor2: Value) -> DType:
     """The dtype that an operation on the two computes in."""
     return promote.result_type([unwrap(tensor1), unwrap(tensor2)])
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether values may be converted so without changing category: float to integer may not, nor anything to bool."""
+    ranks = "buif"
+    if from_.kind == "i" and to.kind == "u":
+        return False
+    return ranks.index(from_.kind) <= ranks.index(to.kind)
 
 
 promote_types = promote.promote_types

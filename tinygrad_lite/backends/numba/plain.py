@@ -167,7 +167,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "pow": np.power, "exp2": np.exp2, "log2": np.log2,
     "log10": np.log10, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erfc": scipy.special.erfc, "erfinv": scipy.special.erfinv, "lgamma": scipy.special.gammaln,
+    "erfc": scipy.special.erfc, "erfinv": scipy.special.erfinv,
+    "lgamma": lambda x: scipy.special.gammaln(np.where(np.isinf(x), np.inf, x)),
     "digamma": scipy.special.digamma, "hypot": np.hypot, "polygamma": _polygamma,
 }
 
@@ -293,7 +294,8 @@ def pause() -> None:
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, tile_matmul, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod, shift_left, shift_right,
+        where, sum_add, tile_matmul, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod,
+        shift_left, shift_right,
         copysign, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
         normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
     for tag, kind in NUMPY.items():

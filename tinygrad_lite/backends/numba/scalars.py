@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import alloca_once_value, for_range
 
 from .intrinsics import NUMBA
 from .values import F32, F64, I32, I64, Value, call_named, fixed, horner
@@ -197,6 +198,220 @@ def cos32(x: Value) -> Value:
     return _quadrant(q + 1, r)
 
 
+# ---- through float64 ------------------------------------------------------------------------------------
+# Formulas of float32 functions that are evaluated in float64 lanes, to about 1e-10, and rounded once. They vectorise.
+ROUND64 = 6755399441055744.0                            # 1.5 * 2^52, as ROUND32
+SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+
+
+def wide(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A float32 function by one of float64."""
+
+    def narrow(*operands: Value) -> Value:
+        return function(*(x.to(F64) for x in operands)).to(F32)
+
+    narrow.__doc__ = f"0.51 ulp: {function.__name__} in float64, rounded once."
+    return narrow
+
+
+def _within(x: Value, low: float, high: float) -> Value:
+    return (x > high).where(high, (x < low).where(low, x))
+
+
+def _power_of_two(n: Value) -> Value:
+    """2^n from n + ROUND64."""
+    return ((n.bits() + 1023) << 52).bits()
+
+
+def _exp_of(shifted: Value, r: Value) -> Value:
+    """2^n exp(r), |r| <= ln 2 / 2, n being in the low bits of `shifted`."""
+    return horner(r, *(1 / math.factorial(k) for k in range(10))) * _power_of_two(shifted)
+
+
+def wide_exp(x: Value) -> Value:
+    x = _within(x, -300.0, 300.0)
+    shifted = x * LOG2E + ROUND64
+    return _exp_of(shifted, x - (shifted - ROUND64) * math.log(2))
+
+
+def wide_exp2(x: Value) -> Value:
+    x = _within(x, -400.0, 400.0)
+    shifted = x + ROUND64
+    return _exp_of(shifted, (x - (shifted - ROUND64)) * math.log(2))
+
+
+def _scaled_log(x: Value, of_two: float, scale: float) -> Value:
+    """k of_two + scale log m for x = 2^k m; a series in (m - 1) / (m + 1)."""
+    offset = x.bits() - SQRT_HALF_BITS
+    k = offset >> 52
+    m = (x.bits() - (k << 52)).bits()
+    s = (m - 1) / (m + 1)
+    y = k.to(F64) * of_two + s * horner(s * s, *(2 * scale / n for n in range(1, 14, 2)))
+    y = x.equals(INF).where(x, y)
+    return (x > 0).where(y, x.equals(0).where(x.constant(-INF), NAN))
+
+
+def wide_log(x: Value) -> Value:
+    return _scaled_log(x, math.log(2), 1.0)
+
+
+def wide_log2(x: Value) -> Value:
+    return _scaled_log(x, 1.0, 1 / math.log(2))
+
+
+def wide_log10(x: Value) -> Value:
+    return _scaled_log(x, math.log10(2), 1 / math.log(10))
+
+
+def _wide_log1p(x: Value) -> Value:
+    """What 1 + x rounds away is put back by the factor x / ((1 + x) - 1)."""
+    u = x + 1
+    tiny = u.equals(1)
+    y = wide_log(u) * (x / tiny.where(1, u - 1))
+    return tiny.where(x, x.equals(INF).where(x, y))
+
+
+def wide_sinh(x: Value) -> Value:
+    e = wide_exp(x)
+    z = x * x
+    series = x * horner(z, *(1 / math.factorial(k) for k in range(1, 14, 2)))
+    return (x.llvm("fabs") < 1).where(series, (e - 1 / e) * 0.5)
+
+
+def wide_cosh(x: Value) -> Value:
+    e = wide_exp(x)
+    return (e + 1 / e) * 0.5
+
+
+def wide_asinh(x: Value) -> Value:
+    a = x.llvm("fabs")
+    y = _wide_log1p(a + a * (a / ((a * a + 1).llvm("sqrt") + 1)))
+    return a.equals(INF).where(a, y).llvm("copysign", x)
+
+
+def wide_acosh(x: Value) -> Value:
+    t = x - 1
+    y = x.equals(INF).where(x, _wide_log1p(t + (t * (x + 1)).llvm("sqrt")))
+    return (x < 1).where(NAN, y)
+
+
+def wide_atanh(x: Value) -> Value:
+    a = x.llvm("fabs")
+    return (_wide_log1p(a * 2 / (1 - a)) * 0.5).llvm("copysign", x)
+
+
+def wide_atan2(y: Value, x: Value) -> Value:
+    """atan of the smaller by the larger, brought to |t| <= tan(π/8); then octants."""
+    b, a = y.llvm("fabs"), x.llvm("fabs")
+    steep = b > a
+    low, high = steep.where(a, b), steep.where(b, a)
+    t = high.equals(0).where(0, low.equals(INF).where(1, low / high))
+    far = t > 0.41421356237309503
+    t = far.where((t - 1) / (t + 1), t)
+    z = t * t
+    angle = t * horner(z, *((-1) ** k / (2 * k + 1) for k in range(12)))
+    angle = far.where(angle + math.pi / 4, angle)
+    angle = steep.where(math.pi / 2 - angle, angle)
+    angle = (x.bits() < 0).where(math.pi - angle, angle)
+    angle = angle.llvm("copysign", y)
+    return (x.differs(x) | y.differs(y)).where(NAN, angle)
+
+
+def wide_atan(x: Value) -> Value:
+    return wide_atan2(x, x.constant(1.0))
+
+
+def wide_asin(x: Value) -> Value:
+    return wide_atan2(x, ((1 - x) * (x + 1)).llvm("sqrt"))
+
+
+def wide_acos(x: Value) -> Value:
+    return wide_atan2(((1 - x) * (x + 1)).llvm("sqrt"), x)
+
+
+def wide_hypot(x: Value, y: Value) -> Value:
+    r = (x * x + y * y).llvm("sqrt")
+    return (x.llvm("fabs").equals(INF) | y.llvm("fabs").equals(INF)).where(INF, r)
+
+
+# ---- error and gamma functions, in float64 by libm and series ------------------------------------------------
+# Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011: single precision, where Halley's steps start.
+ERFINV_NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+               3.43273939e-07, 2.81022636e-08)
+ERFINV_FAR = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+              0.000100950558, -0.000200214257)
+
+
+def erfinv64(y: Value) -> Value:
+    a = y.llvm("fabs")
+    w = -((1 - a) * (a + 1)).call("log")
+    near, far = horner(w - 2.5, *ERFINV_NEAR), horner(w.llvm("sqrt") - 3, *ERFINV_FAR)
+    x = a * (w < 5).where(near, far)
+    for _ in range(3):
+        error = (a < 0.5).where(x.call("erf") - a, (1 - a) - x.call("erfc"))
+        step = error / ((-x * x).call("exp") * 1.1283791670955126)
+        x = x - step / (x * step + 1)
+    x = a.equals(1).where(INF, a.equals(0).where(0, x))
+    return (a > 1).where(NAN, x).llvm("copysign", y)
+
+
+def lgamma64(x: Value) -> Value:
+    return x.llvm("fabs").equals(INF).where(INF, x.call("lgamma"))
+
+
+DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+
+
+def digamma64(x: Value) -> Value:
+    """Recurrence up to x + 10, the asymptotic series there, reflection for x < 0; NaN at negative integers."""
+    negative = x < 0
+    z = negative.where(1 - x, x)
+    y, total = z, z.constant(0.0)
+    for _ in range(10):
+        total = total + 1 / y
+        y = y + 1
+    s = 1 / (y * y)
+    value = y.call("log") - 0.5 / y - s * horner(s, *DIGAMMA_SERIES) - total
+    value = z.equals(INF).where(z, value)
+    r = x - x.llvm("rint")
+    reflected = value - math.pi * (r * math.pi).call("cos") / (r * math.pi).call("sin")
+    value = negative.where(r.equals(0).where(NAN, reflected), value)
+    return x.equals(0).where(x.constant(-INF).llvm("copysign", -x), value)
+
+
+def polygamma64(order: Value, x: Value) -> Value:
+    """(-1)^(n+1) n! ζ(n + 1, x): terms until x + k >= 12, then Euler and Maclaurin's series; inf at 0, -1, …"""
+    builder, s = x.builder, order + 1
+    count = (12 - x).llvm("ceil")
+    count = ((count > 0) & (count < 1e7)).where(count, 0)
+    total = alloca_once_value(builder, ir.Constant(F64, 0.0))
+    with for_range(builder, count.to(I64).value) as loop:
+        term = (x + Value(builder, loop.index).to(F64)).call("pow", -s)
+        builder.store((Value(builder, builder.load(total)) + term).value, total)
+    y = x + count
+    power = y.call("pow", -s)
+    value = Value(builder, builder.load(total)) + y * power / order + power * 0.5
+    term = power * s / y * 0.5
+    for j, b in enumerate(BERNOULLI, 1):
+        value = value + term * b
+        term = term * (s + (2 * j - 1)) * (s + 2 * j) / (y * y) * (1 / ((2 * j + 1) * (2 * j + 2)))
+    value = value * (order + 1).call("tgamma")
+    value = y.equals(INF).where(0, value)
+    odd = (order * 0.5).llvm("floor") * 2
+    value = odd.equals(order).where(-value, value)
+    pole = (x <= 0) & x.equals(x.llvm("floor"))
+    return pole.where(odd.equals(order).where(value.constant(-INF), INF), value)
+
+
+def tan32(x: Value) -> Value:
+    """3.3 ulp at every finite argument."""
+    q, r = _reduce_angle(x)
+    sine, cosine = _sin_series(r), _cos_series(r)
+    odd = (q & 1).differs(0)
+    return odd.where(-cosine, sine) / odd.where(sine, cosine)
+
+
 # ---- random bits ----------------------------------------------------------------------------------------
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
@@ -270,8 +485,16 @@ def overloaded(name: str) -> Callable[[Value], Value]:
 
 
 UNARY_F32 = {"exp": exp32, "expm1": expm132, "log": log32, "log1p": log1p32, "tanh": tanh32, "sin": sin32, "cos": cos32,
-             "erf": erf32, "sigmoid": sigmoid32}
-UNARY_F64 = {name: libm(name) for name in UNARY_F32} | {"sigmoid": sigmoid64}
+             "erf": erf32, "sigmoid": sigmoid32, "tan": tan32, "exp2": wide(wide_exp2), "log2": wide(wide_log2),
+             "log10": wide(wide_log10), "sinh": wide(wide_sinh), "cosh": wide(wide_cosh), "asinh": wide(wide_asinh),
+             "acosh": wide(wide_acosh), "atanh": wide(wide_atanh), "asin": wide(wide_asin), "acos": wide(wide_acos),
+             "atan": wide(wide_atan), "erfc": wide(libm("erfc")), "erfinv": wide(erfinv64), "lgamma": wide(lgamma64),
+             "digamma": wide(digamma64)}
+UNARY_F64 = {name: libm(name) for name in UNARY_F32} | {
+    "sigmoid": sigmoid64, "erfinv": erfinv64, "lgamma": lgamma64, "digamma": digamma64}
+BINARY_F32 = {"pow": libm("powf"), "atan2": wide(wide_atan2), "hypot": wide(wide_hypot),
+              "nextafter": libm("nextafterf"), "polygamma": wide(polygamma64)}
+BINARY_F64 = {name: libm(name) for name in BINARY_F32} | {"polygamma": polygamma64}
 UNARY_BOTH = {"sqrt": overloaded("sqrt"), "rsqrt": lambda x: 1 / x.llvm("sqrt"), "floor": overloaded("floor"),
               "ceil": overloaded("ceil"), "trunc": overloaded("trunc"), "round": overloaded("rint")}
 RANDOM = {"uniform_f32": (uniform32, "f32"), "uniform_f64": (uniform64, "f64"),
@@ -281,11 +504,11 @@ RANDOM = {"uniform_f32": (uniform32, "f32"), "uniform_f64": (uniform64, "f64"),
 def scalar_names() -> dict[str, Any]:
     """Every `<op>_<tag>` of this module by name."""
     names: dict[str, Any] = {}
-    for tag, unary in (("f32", UNARY_F32), ("f64", UNARY_F64)):
+    for tag, unary, binary in (("f32", UNARY_F32, BINARY_F32), ("f64", UNARY_F64, BINARY_F64)):
         for op, emit in (unary | UNARY_BOTH).items():
             names[f"{op}_{tag}"] = fixed(emit, NUMBA[tag], NUMBA[tag])
-        power = "powf" if tag == "f32" else "pow"
-        names[f"pow_{tag}"] = fixed(libm(power), NUMBA[tag], NUMBA[tag], NUMBA[tag])
+        for op, emit in binary.items():
+            names[f"{op}_{tag}"] = fixed(emit, NUMBA[tag], NUMBA[tag], NUMBA[tag])
     for tag, kind in NUMBA.items():
         names[f"abs_{tag}"], names[f"sign_{tag}"] = fixed(absolute, kind, kind), fixed(sign, kind, kind)
     for name, (emit, tag) in RANDOM.items():
