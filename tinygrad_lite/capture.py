@@ -444,8 +444,8 @@ def _refuse_strangers(results: Iterable[Node], known: set[int]) -> None:
         for each in node.inputs:
             if each.op.name in ("input", "state") and id(each) not in known:
                 raise CaptureError(
-                    f"at {node.location}, a tensor is used that an earlier capture made and that has no value outside it: "
-                    "return it from the compiled function instead of storing it"
+                    f"at {node.location}, a tensor is used that an earlier capture made and that has no value outside "
+                    "it: return it from the compiled function instead of storing it"
                 )
 
 
@@ -531,8 +531,8 @@ class CompiledFunction:
             if len(self._reasons) == MANY:
                 name = getattr(self.fn, "__name__", type(self.fn).__name__)
                 warnings.warn(
-                    f"{name} was captured and compiled {MANY} times, the last time because: {self._reasons[-1]}. Pass what "
-                    "changes from call to call as tensors of one shape, or keep it out of the compiled function",
+                    f"{name} was captured and compiled {MANY} times, the last time because: {self._reasons[-1]}. Pass "
+                    "what changes from call to call as tensors of one shape, or keep it out of the compiled function",
                     CaptureWarning,
                     stacklevel=3,
                 )

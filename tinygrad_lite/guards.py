@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -132,9 +133,10 @@ class Variables:
                 function = getattr(function, "fn", None) or getattr(function, "__call__", None)  # noqa: B004
             owner = getattr(function, "__self__", None)
             function = getattr(function, "__func__", function)
-            if not isinstance(function, types.FunctionType) or function in self._followed or not _is_users(function):
+            known = (function, id(owner))
+            if not isinstance(function, types.FunctionType) or known in self._followed or not _is_users(function):
                 continue
-            self._followed.add(function)
+            self._followed.add(known)
             pending.append(getattr(function, "__wrapped__", None))
             names = frozenset(_names_in(function.__code__))
             if owner is not None:
@@ -162,13 +164,22 @@ class Variables:
         """Watch the attributes of an object that code mentions."""
         if not depth or isinstance(value, Tensor) or not _is_users_object(value):
             return []
-        pending: list[Any] = []
+        pending: list[Any] = [types.MethodType(f, value) for f in _methods(type(value), names)]
         for attribute in names & getattr(value, "__dict__", {}).keys():
             if (id(value), attribute) not in self._objects:
                 self._objects.add((id(value), attribute))
                 read = functools.partial(getattr, value, attribute, None)
                 pending += self._watch(f"{name}.{attribute}", read, names, depth - 1)
         return pending
+
+
+def _methods(kind: type, names: frozenset[str]) -> Iterator[types.FunctionType]:
+    """Methods and properties of a class that code mentions."""
+    for name in names:
+        member = inspect.getattr_static(kind, name, None)
+        member = member.fget if isinstance(member, property) else member
+        if isinstance(member, types.FunctionType) and _is_users(member):
+            yield member
 
 
 def _is_users(thing: Any) -> bool:
