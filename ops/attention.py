@@ -1,8 +1,8 @@
 """Attention as ops of its own: softmax(scale Q Kᵀ) V without its matrix of scores in memory (Vaswani et al., 2017).
 
-Two passes, each one kernel: forward gives the output and each query's log-sum-exp, backward the three gradients; backward
-computes the scores again from Q, K and the log-sum-exp (Dao et al., 2022). An op has one result, so a pass is several ops
-over the same operands, and the scheduler runs them as one. Higher derivatives go through the composite formula.
+Two passes, each one kernel: forward gives the output and each query's log-sum-exp, backward the three gradients;
+backward computes the scores again from Q, K and the log-sum-exp (Dao et al., 2022). An op has one result, so a pass is
+several ops over the same operands, and the scheduler runs them as one. Higher derivatives go through the composite.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _composite_gradient(g: Node, node: Node, i: int) -> Node:
 
 def _cost(products: int) -> Callable[[Node], Cost]:
     def cost(node: Node) -> Cost:
-        q, k, v = node.inputs[:3]
+        q, k = node.inputs[:2]
         return Cost(products * q.type.size * k.shape[-2], moved_bytes(node))
 
     return cost
@@ -146,7 +146,9 @@ def applies(q: Node, k: Node, v: Node) -> bool:
 
 
 def attention(q: Node, k: Node, v: Node, causal: bool = False, scale: float | None = None) -> Node:
-    """softmax(scale Q Kᵀ) V for f32 Q (…, L, E), K (…, S, E), V (…, S, Ev) of equal batch axes; with `causal`, query i sees
-    keys 0 … i. `scale` defaults to 1/√E."""
+    """softmax(scale Q Kᵀ) V for f32 Q (…, L, E), K (…, S, E), V (…, S, Ev) of equal batch axes.
+
+    With `causal`, query i sees keys 0 … i. `scale` defaults to 1/√E.
+    """
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     return record(ATTENTION, q, k, v, causal=bool(causal), scale=scale)

@@ -1,7 +1,8 @@
 """Lowering of attention: one kernel a pass, a task a (batch, head), queries in blocks whose scores stay in the cache.
 
-Scores of a block are a product in registers, K and V being transposed once a task. With `causal` a block sees the keys up
-to its end only, so half the work is never done. Backward adds to dK and dV block by block.
+A block's scores are kept key by key, its queries side by side as vector lanes, so softmax needs no sums across lanes and
+products no transposed keys. With `causal` a block sees the keys up to its end only: half the work is never done.
+Backward adds to dK and dV block by block.
 """
 
 from __future__ import annotations
@@ -41,34 +42,51 @@ for t in range(lo, hi):
     {k}
     {v}
     {results}
-    tile_transpose(S, D, k, k_row, kt, pitch)
     for q0 in range(0, T, {block}):
         rows = minimum({block}, T - q0)
-        keys = {keys}
-        tile_matmul(rows, keys, D, scale, q + 4 * q0 * q_row, q_row, 1, kt, pitch, p, pitch, 0)
-        for i in range(rows):
-            seen = {seen}
-            x = f32_at(p + 4 * i * pitch)
-            top = f32(-inf)
-            for j in range(seen):
-                top = maximum(top, x[j])
-            total = f32(0)
-            for j in range(seen):
-                e = exp_f32(x[j] - top)
-                x[j] = e
-                total = sum_add(total, e)
-            for j in range(seen, keys):
-                x[j] = f32(0)
-            inverse[i] = f32(1) / total
-            {keep}
+        {reach}
+        tile_transpose(rows, D, q + 4 * q0 * q_row, q_row, qt, {block})
+        tile_matmul(keys, {block}, D, scale, k, k_row, 1, qt, {block}, p, {block}, 0)
+        for i in range({block}):
+            top[i] = f32(-inf)
+            total[i] = f32(0)
+        for j in range(0, free - 3, 4):
+            x = f32_at(p + {pitch} * j)
+            for i in range({block}):
+                a = where(x[i] > x[i + {block}], x[i], x[i + {block}])
+                b = where(x[i + 2 * {block}] > x[i + 3 * {block}], x[i + 2 * {block}], x[i + 3 * {block}])
+                a = where(a > b, a, b)
+                top[i] = where(a > top[i], a, top[i])
+        for j in range(free - free % 4, free):
+            x = f32_at(p + {pitch} * j)
+            for i in range({block}):
+                top[i] = where(x[i] > top[i], x[i], top[i])
+        for j in range(free, keys):
+            x = f32_at(p + {pitch} * j)
+            for i in range({block}):
+                x[i] = where(b1(j - q0 <= i), x[i], f32(-inf))
+                top[i] = where(x[i] > top[i], x[i], top[i])
+        for j in range(keys):
+            x = f32_at(p + {pitch} * j)
+            for i in range({block}):
+                x[i] = exp_f32(x[i] - top[i])
+                total[i] = total[i] + x[i]
+        {keep}
         {output}
 """
 
+KEEP = """\
+for i in range({block}):
+    top[i] = top[i] + log_f32(total[i])
+for i in range(rows):
+    f32_at(l + 4 * (q0 + i) * l_row)[0] = top[i]
+"""
+
 OUTPUT = """\
-tile_matmul(rows, E, keys, f32(1), p, pitch, 1, v, v_row, y + 4 * q0 * y_row, y_row, 0)
+tile_matmul(rows, E, keys, f32(1), p, 1, {block}, v, v_row, y + 4 * q0 * y_row, y_row, 0)
 for i in range(rows):
     z = f32_at(y + 4 * (q0 + i) * y_row)
-    factor = inverse[i]
+    factor = f32(1) / total[i]
     for j in range(E):
         z[j] = z[j] * factor
 """
@@ -83,37 +101,40 @@ for t in range(lo, hi):
     {l}
     {g}
     {results}
-    tile_transpose(S, D, k, k_row, kt, pitch)
-    tile_transpose(S, E, v, v_row, vt, pitch)
     for q0 in range(0, T, {block}):
         rows = minimum({block}, T - q0)
-        keys = {keys}
-        tile_matmul(rows, keys, D, scale, q + 4 * q0 * q_row, q_row, 1, kt, pitch, p, pitch, 0)
-        tile_matmul(rows, keys, E, f32(1), g + 4 * q0 * g_row, g_row, 1, vt, pitch, s, pitch, 0)
+        {reach}
+        tile_transpose(rows, D, q + 4 * q0 * q_row, q_row, qt, {block})
+        tile_transpose(rows, E, g + 4 * q0 * g_row, g_row, gt, {block})
+        tile_matmul(keys, {block}, D, scale, k, k_row, 1, qt, {block}, p, {block}, 0)
+        tile_matmul(keys, {block}, E, f32(1), v, v_row, 1, gt, {block}, s, {block}, 0)
         for i in range(rows):
-            seen = {seen}
-            x = f32_at(p + 4 * i * pitch)
-            d = f32_at(s + 4 * i * pitch)
             out = f32_at(y + 4 * (q0 + i) * y_row)
             slope = f32_at(g + 4 * (q0 + i) * g_row)
-            along = f32(0)
+            sum = f32(0)
             for j in range(E):
-                along = sum_add(along, out[j] * slope[j])
-            most = f32_at(l + 4 * (q0 + i) * l_row)[0]
-            for j in range(seen):
-                e = exp_f32(x[j] - most)
-                x[j] = e
-                d[j] = e * (d[j] - along) * scale
-            for j in range(seen, keys):
-                x[j] = f32(0)
-                d[j] = f32(0)
+                sum = sum_add(sum, out[j] * slope[j])
+            along[i] = sum
+            top[i] = f32_at(l + 4 * (q0 + i) * l_row)[0]
+        for j in range(free, keys):
+            x = f32_at(p + {pitch} * j)
+            d = f32_at(s + {pitch} * j)
+            for i in range({block}):
+                x[i] = where(b1(j - q0 <= i), x[i], f32(-inf))
+                d[i] = where(b1(j - q0 <= i), d[i], along[i])
+        for j in range(keys):
+            x = f32_at(p + {pitch} * j)
+            d = f32_at(s + {pitch} * j)
+            for i in range({block}):
+                x[i] = exp_f32(x[i] - top[i])
+                d[i] = x[i] * (d[i] - along[i]) * scale
         {gradients}
 """
 
 GRADIENTS = {
-    "attention_dq": "tile_matmul(rows, D, keys, f32(1), s, pitch, 1, k, k_row, dq + 4 * q0 * dq_row, dq_row, 0)",
-    "attention_dk": "tile_matmul(keys, D, rows, f32(1), s, 1, pitch, q + 4 * q0 * q_row, q_row, dk, dk_row, 1)",
-    "attention_dv": "tile_matmul(keys, E, rows, f32(1), p, 1, pitch, g + 4 * q0 * g_row, g_row, dv, dv_row, 1)",
+    "attention_dq": "tile_matmul(rows, D, keys, f32(1), s, 1, {block}, k, k_row, dq + 4 * q0 * dq_row, dq_row, 0)",
+    "attention_dk": "tile_matmul(keys, D, rows, f32(1), s, {block}, 1, q + 4 * q0 * q_row, q_row, dk, dk_row, 1)",
+    "attention_dv": "tile_matmul(keys, E, rows, f32(1), p, {block}, 1, g + 4 * q0 * g_row, g_row, dv, dv_row, 1)",
 }
 
 CLEAR = """\
@@ -150,15 +171,15 @@ class _Pass:
         (rows, width), keys, out = q[-2:], k[-2], v[-1]
         for name, value in (("T", rows), ("S", keys), ("D", width), ("E", out)):
             self._word(name, value)
-        pitch = -(-keys // 16) * 16 + 16  # an odd number of cache lines: columns do not share cache sets
-        self._word("pitch", pitch)
         self._scale(self.node.attrs["scale"])
         self._extents()
         for name in self.places:
             self._place(name)
-        self._rows("kt", width, pitch)
-        self._rows("p", BLOCK, pitch)
-        text = self._forward() if "attention_forward" in self.node.op.traits else self._backward(out, pitch)
+        self._rows("qt", width)
+        self._rows("p", keys)
+        self._rows("top_at", 1)
+        self.header.append("top = f32_at(top_at)")
+        text = self._forward() if "attention_forward" in self.node.op.traits else self._backward(keys, out)
         body = "\n".join(["w = i64_at(args)", *self.header, text])
         source = f"def kernel(args, lo, hi, worker):\n{indent(body, '    ')}"
         writes = [self.places[self.names[n]].owner for n in self.results]
@@ -189,51 +210,49 @@ class _Pass:
         for axis, stride in enumerate(self.steps[name]):
             self._word(f"{name}_b{axis}", stride)
 
-    def _rows(self, name: str, count: int, pitch: int) -> None:
-        """This worker's own `count` rows of scratch."""
-        nbytes = 4 * count * pitch
-        self.header.append(f"{name} = w[{len(self.words)}] + worker * {nbytes and f'w[{len(self.words) + 1}]'}")
+    def _rows(self, name: str, count: int) -> None:
+        """This worker's own `count` rows of a block's width."""
+        nbytes = 4 * count * BLOCK
+        self.header.append(f"{name} = w[{len(self.words)}] + worker * w[{len(self.words) + 1}]")
         self.words += [Scratch(nbytes), nbytes]
 
     # ---- text -------------------------------------------------------------------------------------------
 
     def _forward(self) -> str:
-        self._rows("inverse_at", 1, max(16, BLOCK))
-        self.header.append("inverse = f32_at(inverse_at)")
-        results = [self._base(self.names[n]) for n in self.results]
-        keep = (
-            "f32_at(l + 4 * (q0 + i) * l_row)[0] = top + log_f32(total)" if "attention_lse" in self.results else "pass"
-        )
+        self._rows("total_at", 1)
+        self.header.append("total = f32_at(total_at)")
+        results = "\n".join(self._base(self.names[n]) for n in self.results)
+        keep = KEEP if "attention_lse" in self.results else "pass"
         return self._fill(FORWARD, results=results, keep=keep, output=OUTPUT if "attention" in self.results else "pass")
 
-    def _backward(self, out: int, pitch: int) -> str:
-        self._rows("vt", out, pitch)
-        self._rows("s", BLOCK, pitch)
+    def _backward(self, keys: int, out: int) -> str:
+        self._rows("gt", out)
+        self._rows("s", keys)
+        self._rows("along_at", 1)
+        self.header.append("along = f32_at(along_at)")
         results = [self._base(self.names[n]) for n in self.results]
         for name, width in (("dk", "D"), ("dv", "E")):
             if f"attention_{name}" in self.results:
                 results.append(CLEAR.format(name=name, width=width))
         gradients = "\n".join(text for name, text in GRADIENTS.items() if name in self.results)
-        return self._fill(BACKWARD, results=results, gradients=gradients)
+        return self._fill(BACKWARD, results="\n".join(results), gradients=gradients)
 
-    def _fill(self, template: str, results: list[str], **parts: str) -> str:
-        keys, seen = ("minimum(S, q0 + rows)", "minimum(S, q0 + i + 1)") if self.causal else ("S", "S")
-        parts |= {
-            "results": "\n".join(results),
-            "keys": keys,
-            "seen": seen,
-            "block": str(BLOCK),
-            "indices": self._indices(),
-        }
+    def _fill(self, template: str, **parts: str) -> str:
+        """The template with its parts; a line that is one part takes all of the part's lines."""
+        reach = "keys = S\nfree = S"
+        if self.causal:
+            reach = "keys = minimum(S, q0 + rows)\nfree = minimum(S, q0)"
+        sizes = {"block": str(BLOCK), "pitch": str(4 * BLOCK)}
+        parts |= {"reach": reach, "indices": self._indices()}
         parts |= {name: self._base(name) for name in "qkvylg" if name in self.places}
         lines = []
         for line in template.splitlines():
-            stripped = line.strip()
-            if stripped.startswith("{") and stripped.endswith("}"):
-                lines.append(indent(parts[stripped[1:-1]].rstrip("\n"), line[: len(line) - len(stripped)]))
+            name = line.strip()[1:-1]
+            if line.strip() == f"{{{name}}}" and name in parts:
+                lines.append(indent(parts[name].rstrip("\n"), line[: line.index("{")]))
             else:
-                lines.append(line.format(**parts))
-        return "\n".join(lines) + "\n"
+                lines.append(line)
+        return "\n".join(lines).format(**sizes) + "\n"
 
     def _indices(self) -> str:
         """The batch number t as indices of the batch axes."""

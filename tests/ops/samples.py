@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from tests.ops.attention_samples import ATTENTION
 from tests.ops.control_samples import CONTROL
 from tests.ops.create_samples import CREATE, RANDOM
 from tests.ops.elementwise_samples import ELEMENTWISE
@@ -28,6 +29,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **REDUCE,
     **CONTRACT,
     **CONTROL,
+    **ATTENTION,
     **INDEXING,
     **CREATE,
     **RANDOM,

@@ -1,8 +1,8 @@
 """Small matrix products in registers, as an LLVM function that a kernel's module holds once.
 
-A tile of ROWS x 2 vectors of C is summed over all of k without touching memory in between: B's row is loaded as vectors,
-A's elements are broadcast, so A's two strides are free (a transpose costs nothing). BLAS packs its operands first, which
-pays for itself only in large products; attention's and convolutions' products are small.
+A tile of some rows x 2 vectors of C is summed over all of k without touching memory in between: B's row is loaded as
+vectors, A's elements are broadcast, so A's two strides are free (a transpose costs nothing). BLAS packs its operands
+first, which pays for itself only in large products; those of attention and convolutions are small.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Loop:
 def tile_matmul(module: ir.Module) -> ir.Function:
     """The function (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add): C = alpha A @ B, or C += alpha A @ B where `add`.
 
-    Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at c + i ci + j.
+    Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at c + i ci + j
     """
     name = "tile_matmul"
     if name in module.globals:
