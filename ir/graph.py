@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.op import Op
+from tinygrad_lite.ir.present import Presentable
 
 
 class Update(NamedTuple):
@@ -39,7 +40,7 @@ def topological(roots: Iterable[Node]) -> tuple[Node, ...]:
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Presentable):
     """args and states → outputs and state updates. Nodes are listed inputs first, args and states foremost."""
 
     name: str
@@ -89,9 +90,33 @@ class Graph:
         return (_restore, (self.name, *_flatten(self), self.meta))
 
     def __str__(self) -> str:
+        return self.to_text()
+
+    # ---- to look at ----
+
+    def to_text(self, **options: Any) -> str:
+        """Text that `parse` reads back; `options` are those of `ir.text.to_text`."""
         from tinygrad_lite.ir.text import to_text
 
-        return to_text(self)
+        return to_text(self, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dictionaries that `ir.export.from_dict` reads back."""
+        from tinygrad_lite.ir.export import to_dict
+
+        return to_dict(self)
+
+    def to_dot(self, **options: Any) -> str:
+        """DOT source; `options` are those of `ir.dot.to_dot`."""
+        from tinygrad_lite.ir.dot import to_dot
+
+        return to_dot(self, **options)
+
+    def to_networkx(self) -> Any:
+        """A networkx.DiGraph; see `ir.export.to_networkx`."""
+        from tinygrad_lite.ir.export import to_networkx
+
+        return to_networkx(self)
 
 
 def _flatten(graph: Graph) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
@@ -100,6 +125,11 @@ def _flatten(graph: Graph) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
     rows = [(n.op, [index[id(i)] for i in n.inputs], dict(n.attrs), n.type, tuple(n.location) if n.location else None) for n in graph.nodes]
     groups = [graph.args, graph.states, graph.outputs, [u.state for u in graph.updates], [u.value for u in graph.updates]]
     return rows, [[index[id(n)] for n in group] for group in groups]
+
+
+def copied(graph: Graph) -> Graph:
+    """The same graph of nodes of its own."""
+    return _restore(graph.name, *_flatten(graph), graph.meta)
 
 
 def _restore(name: str, rows: list[tuple[Op, list[int], dict[str, Any], Any, Any]], groups: list[list[int]], meta: dict[str, Any]) -> Graph:

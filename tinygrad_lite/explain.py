@@ -21,7 +21,7 @@ def explain(capture: Capture, captures: int, reasons: list[str]) -> str:
         f"{capture.graph.name}: {captures} capture(s)",
         f"  trace     {capture.seconds * 1e3:8.1f} ms  {len(capture.graph)} nodes",
         f"  passes    {passes * 1e3:8.1f} ms  {len(capture.optimised)} nodes left",
-        f"  schedule  {program.seconds['schedule'] * 1e3:8.1f} ms  {len(program.calls)} instructions, "
+        f"  schedule  {program.seconds['schedule'] * 1e3:8.1f} ms  {len(program.tape.order[0])} instructions, "
         f"{sum(c.barrier for c in program.calls)} barriers, {program.workers} worker(s)",
         f"  kernels   {program.kernels.seconds * 1e3:8.1f} ms  {len(program.kernels)} distinct, {len(compiled)} compiled now",
         f"  memory    arena {_bytes(program.plan.size)}, greatest live {_bytes(program.plan.live)}",
@@ -55,9 +55,11 @@ class Profile:
         total = max(1, int(ticks.sum() + waits.sum()))
         sums: dict[str, int] = defaultdict(int)
         counts: dict[str, int] = defaultdict(int)
+        spent = ticks.sum(0)
         for i, call in enumerate(program.calls):
-            sums[call.label] += int(ticks[:, i].sum())
-            counts[call.label] += 1
+            runs = program.tape.order[0] == i
+            sums[call.label] += int(spent[runs].sum())
+            counts[call.label] += int(runs.sum())
         rows = [Row(label, counts[label], sums[label] / total) for label in sums]
         rows.append(Row("wait at barriers", sum(c.barrier for c in program.calls), int(waits.sum()) / total))
         self.rows = sorted(rows, key=lambda r: -r.share)

@@ -6,18 +6,20 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tinygrad_lite import loops
 from tinygrad_lite.backends.numba import blas
 from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
 from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
-from tinygrad_lite.ir.kernels.lower import Address, Check, Lowered, Scratch, Status, Word, lower
+from tinygrad_lite.ir.kernels.lower import Address, Check, Frame, Lowered, Moving, Scratch, Status, Word, lower
+from tinygrad_lite.ir.kernels.loop import lower_loop
 from tinygrad_lite.ir.kernels.nest import Kernel
 from tinygrad_lite.ir.kernels.opaque import lower_opaque
 from tinygrad_lite.ir.kernels.overlap import lower_unwindow
@@ -58,6 +60,7 @@ class Call:
     parts: tuple[tuple[int, int], ...] = ()
     barrier: bool = False
     stop: bool = False  # after its barrier the run ends if the error cell is set
+    frames: tuple[Frame, ...] = ()  # the loops it is in, from the outside in
 
     @property
     def can_fail(self) -> bool:
@@ -124,11 +127,31 @@ def calls_of(plan: Schedule) -> list[Call]:
             label = next(iter(group.nodes[0].op.traits))
             calls.append(Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, label))
             continue
+        if group.kind == "scan":
+            calls += _loop(group, plan.placement)
+            continue
         if group.kind == "opaque":
             calls.append(_opaque(group, plan.placement))
             continue
         calls.append(_call(_lowering(group)(group, plan.placement), group))
     return [c for c in calls if c.extent]
+
+
+def _loop(group: Group, placement: Placement) -> list[Call]:
+    """The calls of a loop's body, in terms of the storages around the loop."""
+    body = lower_loop(group.nodes[0], placement)
+    if not body.frame.length:
+        return []
+    return [
+        replace(
+            call,
+            words=tuple(map(body.word, call.words)),
+            reads=tuple(map(body.owner, call.reads)),
+            writes=tuple(map(body.owner, call.writes)),
+            frames=(body.frame, *call.frames),
+        )
+        for call in calls_of(body.schedule)
+    ]
 
 
 def _opaque(group: Group, placement: Placement) -> Call:
@@ -167,7 +190,7 @@ class Program:
         self.schedule = schedule(graph)
         self.calls = calls_of(self.schedule)
         self.seconds = {"schedule": time.perf_counter() - start}
-        work = sum(c.work for c in self.calls)
+        work = sum(c.work * loops.trips(c.frames) for c in self.calls)
         self.workers = workers or (1 if work < SMALL_STEP else get_num_threads())
         self.smallest = 0 if workers else SMALL_CALL  # an explicit number of workers is used throughout
         self._load()
@@ -190,7 +213,9 @@ class Program:
         for node, array in zip((*graph.args, *owners), (*self.inputs, *self.outputs), strict=True):
             self.address[id(node)] = array.ctypes.data
         self.output_index = {id(n): i for i, n in enumerate(owners)}
-        self.constants = [self._constant(n) for n in graph.nodes if n.op.name == "constant" and n.type.size != 1]
+        graphs = [graph, *{id(f): f.graph for c in self.calls for f in c.frames}.values()]
+        nodes = [n for g in graphs for n in g.nodes]
+        self.constants = [self._constant(n) for n in nodes if n.op.name == "constant" and n.type.size != 1]
         self._plan_arena()
         self.state_arrays: list[Array | None] = [None] * len(graph.states)
         self.state_addresses = [0] * len(graph.states)
@@ -209,18 +234,18 @@ class Program:
     def _plan_arena(self) -> None:
         """Lives of all that is neither argument, output, constant nor state; then one plan."""
         states = {id(s) for s in self.schedule.graph.states} | set(self.schedule.home)
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
+        span = loops.spans(self.calls)
+        users: dict[int, list[int]] = {}
         sizes: dict[int, int] = {}
         for i, call in enumerate(self.calls):
             for owner in (*call.writes, *call.reads):
                 if id(owner) in self.address or id(owner) in states:
                     continue
-                first.setdefault(id(owner), i)
-                last[id(owner)] = i
+                users.setdefault(id(owner), []).append(i)
                 sizes[id(owner)] = owner.type.nbytes
-        keys = list(first)
-        lives = [Life(first[k], last[k] + 1, max(1, sizes[k])) for k in keys]
+        keys = list(users)
+        ends = [loops.life(self.calls, users[k], span) for k in keys]
+        lives = [Life(low, high + 1, max(1, sizes[k])) for k, (low, high) in zip(keys, ends, strict=True)]
         for i, call in enumerate(self.calls):
             for word in call.words:
                 if isinstance(word, Scratch):
@@ -243,18 +268,21 @@ class Program:
         """Shares of each worker, and barriers where a call needs what another worker wrote, or overwrites what it read."""
         load = [0] * self.workers
         since: list[tuple[Call, set[Any], set[Any]]] = []
-        last_check = max((i for i, call in enumerate(self.calls) if call.can_fail), default=-1)
-        for i, call in enumerate(self.calls):
+        last_check = self._last_check()
+        previous = self.calls[0] if self.calls else None
+        for i in loops.rounds(self.calls):
+            call = self.calls[i]
             reads, writes = ({self._range(o) for o in owners} for owners in (call.reads, call.writes))
             scratch = {
                 ("arena", at, at + w.nbytes * self.workers)
                 for at, w in zip(call.scratch, [w for w in call.words if isinstance(w, Scratch)], strict=True)
             }
             rivals = [c for c, r, w in since if _overlap(writes | scratch, r | w) or _overlap(reads, w)]
-            call.parts = self._parts(call, rivals, load)
+            call.parts = call.parts or self._parts(call, rivals, load)
             if any(not _same_worker(call, c) for c in rivals):
-                self.calls[i - 1].barrier = True
+                previous.barrier = True
                 since, load = [], [0] * self.workers
+            previous = call
             since.append((call, reads, writes | scratch))
             for worker, (low, high) in enumerate(call.parts):
                 load[worker] += call.work * (high - low) // max(1, call.extent)
@@ -263,6 +291,14 @@ class Program:
                 since, load = [], [0] * self.workers
         if self.calls:
             self.calls[-1].barrier = True
+
+    def _last_check(self) -> int:
+        """The call after which nothing can fail any more: the last that can, or the end of the loop that it is in."""
+        found = [i for i, call in enumerate(self.calls) if call.can_fail]
+        if not found:
+            return -1
+        frames = self.calls[found[-1]].frames
+        return loops.spans(self.calls)[id(frames[0])][1] if frames else found[-1]
 
     def _range(self, owner: Node) -> tuple[str, int, int]:
         """The memory of a storage, to compare with others'."""
@@ -286,24 +322,31 @@ class Program:
         """Argument words of every call, and the tape. State addresses are patched when they become known."""
         self.status = aligned(8).view(np.int64)  # the error cell: 0, or 1 + the number of a check that failed
         self.checks: list[Node] = []
-        offsets = np.cumsum([0] + [-(-len(c.words) // 8) * 8 for c in self.calls])
+        pitches = [-(-len(c.words) // 8) * 8 for c in self.calls]
+        offsets = np.cumsum([0] + [p * loops.trips(c.frames) for p, c in zip(pitches, self.calls, strict=True)])
         self.words = aligned(8 * int(offsets[-1] + 8)).view(np.int64)
-        self.patches: list[list[tuple[int, int]]] = [[] for _ in self.state_arrays]  # state → (word, byte offset)
-        self.output_patches: list[list[tuple[int, int]]] = [[] for _ in self.outputs]
+        # state → (words, byte offsets), a number each or an array over the steps of loops
+        self.patches: list[list[tuple[Any, Any]]] = [[] for _ in self.state_arrays]
+        self.output_patches: list[list[tuple[Any, Any]]] = [[] for _ in self.outputs]
         instructions = []
         for i, call in enumerate(self.calls):
-            start = int(offsets[i])
+            start, runs = int(offsets[i]), np.arange(loops.trips(call.frames))
             scratch = iter(call.scratch)
             for j, word in enumerate(call.words):
-                self.words[start + j] = self._word(word, start + j, scratch)
+                places: Any = start + j + pitches[i] * runs if call.frames else start + j
+                self.words[places] = self._word(word, places, scratch, call.frames)
             address = self.words.ctypes.data + 8 * start
             instructions.append(Instruction(self.kernels[call.source], address, call.parts, call.barrier, call.stop))
-        self.tape = Tape(instructions, self.workers, self.status.ctypes.data)
+        numbers, run = loops.rows(self.calls)
+        last = np.array([loops.trips(c.frames) - 1 for c in self.calls], np.int64)
+        order = numbers, 8 * np.array(pitches, np.int64)[numbers] * run, (run == last[numbers]).astype(np.int64)
+        self.tape = Tape(instructions, self.workers, self.status.ctypes.data, order)
         self.uses_blas = any(c.group.kind in ("matmul", "opaque") for c in self.calls)
 
-    def _word(self, word: Word, position: int, scratch: Iterator[int]) -> int:
-        if isinstance(word, Address):
-            nbytes = word.offset * word.owner.dtype.itemsize
+    def _word(self, word: Word, position: Any, scratch: Iterator[int], frames: tuple[Frame, ...]) -> Any:
+        if isinstance(word, Address | Moving):
+            offset = word.offset if isinstance(word, Address) else loops.offsets(word, frames)
+            nbytes = offset * word.owner.dtype.itemsize
             if id(word.owner) in self.state_index:
                 self.patches[self.state_index[id(word.owner)]].append((position, nbytes))
                 return 0

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
@@ -34,6 +36,23 @@ class Address:
 
     owner: Node
     offset: int
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A loop: how many steps it has, and its body as scheduled."""
+
+    length: int
+    graph: Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """A word: an address that differs from step to step of the loops around, by `moves[turn]` elements for each."""
+
+    owner: Node
+    offset: int
+    moves: tuple[tuple[Frame, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,7 @@ class Check:
     node: Node
 
 
-Word = int | Address | Scratch | Status | Check
+Word = int | Address | Moving | Scratch | Status | Check
 
 
 @dataclass(frozen=True)

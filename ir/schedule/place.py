@@ -14,7 +14,8 @@ from typing import Any
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, op_named, register
-from tinygrad_lite.ir.schedule.views import View
+from tinygrad_lite.ir.schedule.views import View, contiguous_strides
+from tinygrad_lite.ops.control import Order, segments
 
 CONTIGUOUS = register(
     Op(
@@ -68,8 +69,14 @@ def is_computed(node: Node) -> bool:
 
 def can_fail(node: Node) -> bool:
     """Nodes that report values they cannot take: indices out of range, negative powers of integers, singular matrices."""
+    if is_loop(node):
+        return any(can_fail(n) for n in node.attrs["body"].nodes)
     checks = node.op.name == "check_index" or node.op.failure is not None
     return checks or (node.op.name == "pow" and node.dtype.kind != "f")
+
+
+def is_loop(node: Node) -> bool:
+    return node.op.kind is Kind.LOOP
 
 
 def is_assembled(node: Node) -> bool:
@@ -89,8 +96,18 @@ def root_of(node: Node) -> Node:
     return node
 
 
+def takes_pieces(node: Node) -> bool:
+    """Nodes whose storage some operands are written into: all of an assembled node, the base of an in-place one, the
+    carries that a loop starts from."""
+    return is_assembled(node) or is_in_place(node) or is_loop(node)
+
+
 def pieces(node: Node, view: View) -> list[View]:
-    """The parts of an assembled node's view that its operands fill, in order."""
+    """The parts of such a node's view that its first operands fill, in order."""
+    if is_loop(node):
+        return _first_slots(node, view)
+    if is_in_place(node):
+        return [view]
     if node.op.name == "slice_update":
         attrs = node.attrs
         return [view, view.slice(attrs["starts"], attrs["stops"], attrs["steps"])]
@@ -104,9 +121,23 @@ def pieces(node: Node, view: View) -> list[View]:
     return parts
 
 
-def place(graph: Graph) -> Placement:
-    """Lay out every value of `graph`; see Placement."""
+def _first_slots(node: Node, view: View) -> list[View]:
+    """Where a loop reads its carries at the first step."""
+    attrs = node.attrs
+    order = Order(attrs["length"], attrs["reverse"])
+    parts = segments([o.type for o in attrs["body"].outputs], attrs["length"], attrs["history"])
+    found = []
+    for part, history in zip(parts, attrs["history"], strict=False):
+        start = part.start + order.slot(0, history) * part.size
+        found.append(View(part.shape, contiguous_strides(part.shape), view.offset + start))
+    return found
+
+
+def place(graph: Graph, leaves: dict[int, View] | None = None) -> Placement:
+    """Lay out every value of `graph`, whose arguments lie as `leaves` says; see Placement."""
     placement = Placement()
+    for arg in graph.args if leaves else ():
+        placement.places[id(arg)] = Place(arg, leaves[id(arg)])  # type: ignore[index]
     _place_backward(graph, placement)
     _place_forward(graph, placement)
     return placement
@@ -127,9 +158,8 @@ def _place_backward(graph: Graph, placement: Placement) -> None:
                 wanted[id(operand)] = Place(target.owner, below)
             continue
         placement.places[id(node)] = target
-        if is_assembled(node) or is_in_place(node):
-            parts = pieces(node, target.view) if is_assembled(node) else [target.view]
-            for i, part in enumerate(parts):
+        if takes_pieces(node):
+            for i, part in enumerate(pieces(node, target.view)):
                 operand = node.inputs[i]
                 if _movable(operand, graph, kept) and not is_virtual(root_of(operand)):
                     wanted[id(operand)] = Place(target.owner, part)
@@ -152,17 +182,15 @@ def _place_forward(graph: Graph, placement: Placement) -> None:
             places[id(node)] = Place(base.owner, view)
         elif id(node) not in places:
             places[id(node)] = Place(node, View.of(node.shape))
-        if is_assembled(node) or is_in_place(node):
+        if takes_pieces(node):
             _check_pieces(node, placement)
         if not is_assembled(node):
             _check_stored(node, placement)
 
 
 def _check_pieces(node: Node, placement: Placement) -> None:
-    view = placement[node].view
-    parts = pieces(node, view) if is_assembled(node) else [view]
     owner = placement[node].owner
-    for i, part in enumerate(parts):
+    for i, part in enumerate(pieces(node, placement[node].view)):
         at = placement[node.inputs[i]]
         if at.owner is not owner or not at.view.is_same(part):
             placement.copies.append((node, i))
@@ -172,7 +200,7 @@ def _check_stored(node: Node, placement: Placement) -> None:
     """Products, tables and scatters read memory: virtual operands are written out; products need one unit stride."""
     for i in _read_from_memory(node):
         place = placement[node.inputs[i]]
-        if is_virtual(place.owner) or not _fits(node, place.view):
+        if is_virtual(place.owner) or not (_fits_loop(node, i, place.view) if is_loop(node) else _fits(node, place.view)):
             placement.copies.append((node, i))
 
 
@@ -182,7 +210,18 @@ def _read_from_memory(node: Node) -> tuple[int, ...]:
         return (0,)
     if node.op.kind in (Kind.MATMUL, Kind.ATTENTION, Kind.OPAQUE):
         return tuple(range(len(node.inputs)))
+    if is_loop(node):
+        return tuple(range(node.attrs["carries"], len(node.inputs)))
     return tuple(range(1, len(node.inputs))) if is_in_place(node) else ()
+
+
+LONG_LOOP = 8  # steps from which on it pays to lay out a loop's consts anew
+
+
+def _fits_loop(node: Node, i: int, view: View) -> bool:
+    """A loop reads its xs as they lie. Its consts, read at every step, are best in row-major order."""
+    is_const = i >= node.attrs["carries"] + node.attrs["xs"]
+    return not is_const or view.is_contiguous or node.attrs["length"] < LONG_LOOP
 
 
 def _fits(user: Node, view: View) -> bool:
@@ -196,7 +235,7 @@ def _fits(user: Node, view: View) -> bool:
 
 def _writable(node: Node, view: View) -> bool:
     """Can the node's kernel write this layout?"""
-    if node.op.kind is Kind.OPAQUE:
+    if node.op.kind in (Kind.OPAQUE, Kind.LOOP):
         return view.is_contiguous
     return node.op.kind is not Kind.ATTENTION or has_unit_rows(view)
 
@@ -215,11 +254,11 @@ def _fits_blas(view: View) -> bool:
     return by_rows or by_columns
 
 
-def legalise(graph: Graph) -> tuple[Graph, Placement]:
+def legalise(graph: Graph, leaves: dict[int, View] | None = None) -> tuple[Graph, Placement]:
     """Put copies where placement needs them, and say pads as concats; then place."""
     graph = _without_idle_reductions(_without_pads(graph))
     while True:
-        placement = place(graph)
+        placement = place(graph, leaves)
         if not placement.copies:
             return graph, placement
         wanted = {(id(node), i) for node, i in placement.copies}
@@ -234,7 +273,7 @@ def _with_copies(graph: Graph, wanted: set[tuple[int, int]]) -> Graph:
         for i, operand in enumerate(inputs):
             if (id(node), i) not in wanted:
                 fresh.append(operand)
-            elif is_assembled(node) or is_in_place(node):  # a piece is nobody else's
+            elif takes_pieces(node) and not (is_loop(node) and i >= node.attrs["carries"]):  # a piece is nobody else's
                 fresh.append(_contiguous(operand, node))
             else:
                 fresh.append(copied.setdefault((id(operand), False), _contiguous(operand, node)))

@@ -15,6 +15,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse, reads_same_element
 from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_assembled, is_computed, is_virtual, legalise, root_of
+from tinygrad_lite.ir.schedule.views import View
 
 COPY_OUT = register(
     Op("copy_out", Kind.ELEMENTWISE, lambda x: x, lambda x: x.copy(), None, "{0}", traits=frozenset({"alone", "copy"}))
@@ -31,17 +32,17 @@ class Schedule:
     home: dict[int, Node] = field(default_factory=dict)
 
 
-def schedule(graph: Graph) -> Schedule:
-    """Lay out, group and order `graph`."""
+def schedule(graph: Graph, leaves: dict[int, View] | None = None) -> Schedule:
+    """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous."""
     while True:
-        legal, placement = legalise(graph)
+        legal, placement = legalise(graph, leaves)
         stray = _stray_results(legal, placement)
         if not stray:
             break
         graph = _copied_out(graph, stray)
     home, overwrites, late = _updates_in_place(legal, placement)
     if late:
-        return schedule(_copied_out(graph, late))
+        return schedule(_copied_out(graph, late), leaves)
     groups = fuse(legal, overwrites)
     return Schedule(legal, placement, groups, home)
 

@@ -37,13 +37,23 @@ def even_parts(extent: int, workers: int, grain: int = 1) -> tuple[tuple[int, in
 class Tape:
     """Instructions packed for `workers` threads. The caller keeps alive what their addresses point at.
 
-    Cycle counters are always on: `ticks[w, i]` are the cycles that worker w spent in instruction i since they were last
-    reset, `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
+    `order` are the rows, where instructions repeat: the instruction's number, how many bytes further on its words are, and
+    whether its `stop` counts. By default each instruction is one row.
+
+    Cycle counters are always on: `ticks[w, i]` are the cycles that worker w spent in row i since they were last reset, `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], workers: int = 1, error_cell: int = 0) -> None:
+    def __init__(
+        self,
+        instructions: Sequence[Instruction],
+        workers: int = 1,
+        error_cell: int = 0,
+        order: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+    ) -> None:
         self.instructions, self.workers = tuple(instructions), workers
-        count = len(self.instructions)
+        every = np.arange(len(self.instructions))
+        self.order = order or (every, 0 * every, 0 * every + 1)
+        count = len(self.order[0])
         for instruction in self.instructions:
             if len(instruction.parts) != workers:
                 raise ValueError(f"{len(instruction.parts)} parts for {workers} workers: {instruction}")
@@ -52,10 +62,14 @@ class Tape:
         counters = aligned(8 * pitch * workers).view(np.int64).reshape(workers, pitch)
         self.ticks, self.barrier_ticks = counters[:, :count], counters[:, count : 2 * count]
         self._job = aligned(8 * SHARE * workers).view(np.int64).reshape(workers, SHARE)
+        numbers, further, stops = self.order
         for worker in range(workers):
-            for i, each in enumerate(self.instructions):
-                barrier = each.barrier and i < count - 1
-                self._rows[worker, i] = (each.address, each.args_address, *each.parts[worker], barrier + 2 * each.stop)
+            table = [(i.address, i.args_address, *i.parts[worker], i.barrier + 2 * i.stop) for i in self.instructions]
+            rows = self._rows[worker]
+            rows[...] = np.array(table, np.int64).reshape(-1, ROW)[numbers]
+            rows[:, 1] += further
+            rows[:, 4] &= 1 + 2 * stops
+            rows[-1:, 4] &= 2                               # a run ends with a barrier anyway
             self._job[worker, :4] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell)
         self._job_address: int = self._job.ctypes.data
 
