@@ -62,7 +62,7 @@ class PlainProgram(Program):
 def is_exact(node: Node) -> bool:
     if node.op.name == "scan":
         return all(is_exact(n) for n in node.attrs["body"].nodes)
-    if node.op.name in ("sum", "prod", "scatter_add", "put_along_add"):
+    if node.op.name in ("sum", "prod", "scatter_add", "put_along_add", "cumsum", "linear_scan"):
         return node.dtype.kind != "f"
     return node.op.name not in INEXACT
 

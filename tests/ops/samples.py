@@ -13,6 +13,7 @@ from __future__ import annotations
 from tests.ops.attention_samples import ATTENTION
 from tests.ops.control_samples import CONTROL
 from tests.ops.create_samples import CREATE, RANDOM
+from tests.ops.cumulate_samples import CUMULATE
 from tests.ops.elementwise_samples import ELEMENTWISE
 from tests.ops.index_samples import CONTRACT, INDEXING
 from tests.ops.movement_samples import MOVEMENT
@@ -27,6 +28,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **MOVEMENT,
     **WINDOWS,
     **REDUCE,
+    **CUMULATE,
     **CONTRACT,
     **CONTROL,
     **ATTENTION,
