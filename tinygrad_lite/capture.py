@@ -273,8 +273,8 @@ class Capture:
         for buffer, scalar in zip(program.inputs[count:], self.scalars, strict=True):
             buffer[...] = scalar.read()
         for tensor in tensors:
-            if tensor._base is not None:
-                self._refuse_overlap(tensor)
+            if tensor._base is not None or self.args_updated:
+                self._refuse_overlap(tensor, tensors)
         self._bind_states()
         self._free_gradients(tensors)
         program.execute()
@@ -283,13 +283,21 @@ class Capture:
             self.nodes[i].written = serial
         self._set_gradients(tensors)
         for number, output in self.args_updated:
-            tensors[number]._rebind(leaf(program.outputs[output].copy()), keep_history=True)
+            with mode.set(grad_enabled=False):
+                tensors[number]._write(leaf(program.outputs[output].copy()))
         return self._results()
 
-    def _refuse_overlap(self, view: Tensor) -> None:
-        """Arguments are copied before the run: a view of what the run changes would not follow."""
-        if any(self.handles[i] is view._base for i in self.written):
-            raise CaptureError("an argument is a view of a tensor that the compiled function changes: pass a clone()")
+    def _refuse_overlap(self, tensor: Tensor, tensors: list[Tensor]) -> None:
+        """Arguments are copied before the run: one that shares memory with what the run changes would not follow."""
+        written = [tensors[i] for i, _ in self.args_updated]
+        changed = [self.handles[i] for i in self.written] + [_root(t) for t in written if t is not tensor]
+        if any(t is tensor for t in written):
+            changed += self.handles
+        if any(t is _root(tensor) for t in changed):
+            raise CaptureError(
+                "an argument shares memory with another tensor, and the compiled function changes one of the two: "
+                "pass a clone()"
+            )
 
     def _bind_states(self) -> None:
         nodes = self.nodes
@@ -341,6 +349,10 @@ class Capture:
         return with_tensors(self.result, fresh)
 
 
+def _root(tensor: Tensor) -> Tensor:
+    return tensor if tensor._base is None else tensor._base
+
+
 def _result(array: Array, requires_grad: bool) -> Tensor:
     node = leaf(array)
     if requires_grad:
@@ -390,14 +402,13 @@ def _collect(
         if id(tensor) in trace.grads_written:
             grads.append(_gradient(tensor, state[4], numbers.get(id(tensor), -1), outputs))
         if id(tensor) in numbers and tensor._node is not state[0]:
-            _refuse_view_argument(tensor, tensors[numbers[id(tensor)]])
             args_updated.append((numbers[id(tensor)], len(outputs)))
             outputs.append(tensor._read())
     updates = [Update(trace.lift(t), t._node) for t in _rebound(trace, numbers)]
     inputs = (*trace.inputs, *(s.node for s in trace.scalars.values()))
     states = tuple(n for _, n in trace.states)
     _refuse_strangers((*outputs, *(u.value for u in updates)), {id(n) for n in (*inputs, *states)})
-    graph = Graph(getattr(fn, "__name__", "step"), inputs, states, tuple(outputs), tuple(updates))
+    graph = Graph(getattr(fn, "__name__", type(fn).__name__), inputs, states, tuple(outputs), tuple(updates))
     changed = {id(u.state) for u in updates}
     return Capture(
         graph,
@@ -466,11 +477,6 @@ def _gradient(tensor: Tensor, before: Tensor | None, number: int, outputs: list[
         return None
     outputs.append(after._read())
     return _Grad(owner, number, len(outputs) - 1)
-
-
-def _refuse_view_argument(stand_in: Tensor, given: Tensor) -> None:
-    if stand_in is not given:
-        raise CaptureError(f"a compiled function writes into an argument that is a view, at {_line()}: pass a clone()")
 
 
 # ---- the public object -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""More steps for the random graphs of `tests.strategies`: all that the scheduler and the kernels treat in a way of its own."""
+"""More steps for the random graphs of `tests.strategies`: what scheduler and kernels treat apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def _index(pool: Any, size: int, shape: tuple[int, ...]) -> Node:
     """A constant or computed index into an axis."""
     if pool.draw(st.booleans()):
         count = int(np.prod(shape))
-        return movement.reshape(create.arange(0, count), shape) if count <= size else create.full(shape, size - 1, int64)
+        if count > size:
+            return create.full(shape, size - 1, int64)
+        return movement.reshape(create.arange(0, count), shape)
     values = [pool.integer(-size, size - 1) for _ in range(int(np.prod(shape)))]
     return leaf.constant(np.array(values, np.int64).reshape(shape), int64)
 
@@ -32,7 +34,7 @@ def _target(pool: Any, kinds: str = "bufi") -> tuple[Node, int] | None:
 
 
 def assign(pool: Any) -> None:
-    """put, scatter_add, put_along, put_along_add: into values with other users, into zeros, from what they were taken from."""
+    """Scatters: into values with other users, into zeros, of values taken from the same place."""
     found = _target(pool, "uif")
     if found is None:
         return
@@ -132,7 +134,8 @@ def more_reductions(pool: Any) -> None:
     if how == 0:
         pool.add(reduce.sum(x, axes, keep), rounds=True)
     elif how == 1:
-        pool.add(reduce.prod(ew.add(ew.mul(ew.abs(x), 0), 2) if x.type.size > 8 else x, axes[0] if axes else None), rounds=True)
+        factors = ew.add(ew.mul(ew.abs(x), 0), 2) if x.type.size > 8 else x
+        pool.add(reduce.prod(factors, axes[0] if axes else None), rounds=True)
     elif how == 2:
         truth = ew.gt(x, 0)
         pool.add((reduce.any if keep else reduce.all)(truth, axes, keep))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,9 +14,7 @@ from tests.compile.running import PlainProgram, assert_same
 from tests.compile.steps import STEPS
 from tests.strategies import Case, cases
 from tinygrad_lite.interpreter import evaluate
-from tinygrad_lite.ir.equality import first_difference
 from tinygrad_lite.ir.kernels.verify import verify_kernel
-from tinygrad_lite.ir.parse import parse
 from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.schedule.memory import verify_plan
 from tinygrad_lite.program import Program
@@ -48,7 +45,7 @@ def verify(program: Program) -> None:
 @checked
 @given(random_cases, st.integers(1, 3), st.integers(0, 99), st.booleans())
 def test_unjitted(case, workers, seed, passes):
-    """Also checks the kernels, the memory plan, and that barriers suffice: workers take turns at random between them."""
+    """Checks kernels, the memory plan, and that barriers suffice: workers take turns at random between them."""
     graph = pipeline.run(case.graph) if passes else case.graph
     program = PlainProgram(graph, workers, seed)
     verify(program)

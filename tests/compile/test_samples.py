@@ -9,7 +9,6 @@ from tests.compile.running import PlainProgram, assert_same
 from tests.ops.samples import SAMPLES, Sample
 from tinygrad_lite.interpreter import evaluate
 from tinygrad_lite.ir.graph import Graph
-from tinygrad_lite.ir.kernels.verify import verify_kernel
 from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import dtype_of
