@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinygrad_lite.ir.diagram import CAP, Box, Diagram, Edge, Path, diagram
 from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import TensorType
 
 # fill and outline by phase; the rest by role
@@ -65,6 +67,32 @@ def _emit(drawn: Diagram, legend: bool, rankdir: str) -> str:
     if legend:
         _emit_legend(dot, drawn)
     return str(dot.source)
+
+
+def grouped_dot(
+    graph: Graph, groups: Sequence[tuple[str, Sequence[Node]]], *, depth: int | None = None, cap: int = CAP, **options: Any
+) -> str:
+    """DOT source with each group of fused nodes as one frame: title, and its nodes as boxes.
+
+    With `depth`, or where there are more than `cap` groups, modules are drawn instead, as by `to_dot`.
+    """
+    if depth is not None or len(groups) > cap:
+        return to_dot(graph, depth=depth, cap=cap, **options)
+    drawn = diagram(graph, cap=10**9, fold=False)
+    title_of = {id(n): f"{title}" for title, nodes in groups for n in nodes}
+    for key, box in drawn.boxes.items():
+        box.path = (title_of[key],) if key in title_of else ()
+    drawn.by_phase, drawn.notes = False, [f"{len(groups)} groups: each is one kernel's work"]
+    return _emit(drawn, options.get("legend", True), options.get("rankdir", "TB"))
+
+
+def table_dot(title: str, labels: Sequence[str], phases: Sequence[str], edges: Iterable[tuple[int, int]]) -> str:
+    """DOT source of plain boxes, coloured by phase, and arrows between their numbers."""
+    drawn = Diagram(title)
+    for i, (label, phase) in enumerate(zip(labels, phases, strict=True)):
+        drawn.boxes[i] = Box(label, (), "op", phase)
+    drawn.edges = {edge: Edge("data") for edge in sorted(edges) if edge[0] != edge[1]}
+    return _emit(drawn, True, "TB")
 
 
 def _tree(drawn: Diagram) -> dict[Path, tuple[list[Path], list[Any]]]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.op import Op
 from tinygrad_lite.ir.present import Presentable
+
+if TYPE_CHECKING:
+    from tinygrad_lite.ir.difference import Difference
 
 
 class Update(NamedTuple):
@@ -111,6 +114,12 @@ class Graph(Presentable):
         from tinygrad_lite.ir.dot import to_dot
 
         return to_dot(self, **options)
+
+    def diff(self, after: Graph) -> Difference:
+        """What has to change to get from this graph to `after`; see `ir.difference.Difference`."""
+        from tinygrad_lite.ir.difference import Difference
+
+        return Difference(self, after)
 
     def to_networkx(self) -> Any:
         """A networkx.DiGraph; see `ir.export.to_networkx`."""

@@ -14,6 +14,7 @@ import numpy as np
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.parse import POSITIONAL, ParseError, parse
+from tinygrad_lite.ir.reading import Folded, amount, cost_lines, live_bytes
 from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.types import DType, TensorType, float32
 
@@ -22,18 +23,59 @@ __all__ = ["ParseError", "node_text", "parse", "to_text", "value_names"]
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
-def to_text(graph: Graph, comments: bool = True) -> str:
-    """The graph as text; `comments` adds phase, module scope and user line to each line that has them."""
-    name = graph.name if _WORD.fullmatch(graph.name) else quoted(graph.name)
-    return f"graph {name} {{\n{_statements(graph, comments)}\n}}\n"
+def to_text(
+    graph: Graph, comments: bool = True, *, depth: int | None = None, costs: bool = False, memory: bool = False
+) -> str:
+    """The graph as text.
+
+    Args:
+        comments: add phase, module scope and user line to each line that has them.
+        depth: show scopes of this many levels as one line each (0: each phase); such text is for reading only.
+        costs: end with a table of FLOPs and bytes by scope, as comments.
+        memory: beside each line, the bytes of computed values alive after it.
+    """
+    lines = _statements(graph, comments, depth, memory).splitlines()
+    if costs:
+        lines[-1:-1] = cost_lines(graph, depth)
+    return f"graph {name_text(graph.name)} {{\n" + "\n".join(lines) + "\n}\n"
 
 
-def _statements(graph: Graph, comments: bool) -> str:
+def name_text(name: str) -> str:
+    """A graph's name, in quotes where it is no word."""
+    return name if _WORD.fullmatch(name) else quoted(name)
+
+
+def _statements(graph: Graph, comments: bool, depth: int | None = None, memory: bool = False) -> str:
     names = value_names(graph)
-    lines = [_line(node, names, comments) for node in graph.nodes]
-    lines += [f"  update {names[id(u.state)]} = {names[id(u.value)]}" for u in graph.updates]
-    lines.append(f"  return {', '.join(names[id(o)] for o in graph.outputs)}".rstrip())
+    folded = None if depth is None else Folded(graph, depth)
+    live = live_bytes(graph) if memory else []
+    lines = []
+    shown: set[int] = set()
+    for i, node in enumerate(graph.nodes):
+        part = folded.of.get(id(node)) if folded else None
+        if part is None:
+            note = f"live {amount(live[i], 'B')}" if live and node.inputs else ""
+            lines.append(_line(node, names, comments, note))
+        elif folded and id(part) not in shown:
+            shown.add(id(part))
+            lines.append(f"  {folded.line(part, names)}")
+    lines += update_lines(graph, names) if depth is None else _updates_folded(graph)
+    lines.append(return_line(graph, names))
     return "\n".join(lines)
+
+
+def update_lines(graph: Graph, names: dict[int, str]) -> list[str]:
+    """The `update` lines."""
+    return [f"  update {names[id(u.state)]} = {names[id(u.value)]}" for u in graph.updates]
+
+
+def return_line(graph: Graph, names: dict[int, str]) -> str:
+    """The `return` line."""
+    return f"  return {', '.join(names[id(o)] for o in graph.outputs)}".rstrip()
+
+
+def _updates_folded(graph: Graph) -> list[str]:
+    return [f"  # updates {len(graph.updates)} states"] if graph.updates else []
 
 
 def value_names(graph: Graph) -> dict[int, str]:
@@ -81,9 +123,9 @@ def value_text(value: Any) -> str:
     raise TypeError(f"an attribute cannot hold a {kind.__name__}: {value!r}")
 
 
-def _line(node: Node, names: dict[int, str], comments: bool) -> str:
-    text = f"  {node_text(node, names)}"
-    return f"{text}  # {location_text(node.location)}" if comments and node.location else text
+def _line(node: Node, names: dict[int, str], comments: bool, note: str = "") -> str:
+    remarks = [note, location_text(node.location) if comments and node.location else ""]
+    return "  # ".join(filter(None, [f"  {node_text(node, names)}", "; ".join(filter(None, remarks))]))
 
 
 def _positional(node: Node) -> str:

@@ -20,6 +20,7 @@ from tinygrad_lite.errors import CaptureError, CaptureWarning, UserError
 from tinygrad_lite.functional import *  # noqa: F403
 from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tinygrad_lite.handle import Tensor
+from tinygrad_lite.ir.present import install_drawer as _install_drawer
 from tinygrad_lite.ir.types import DType, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ir.types import DType as dtype
 from tinygrad_lite.ir.types import bool_ as bool
@@ -31,7 +32,7 @@ from tinygrad_lite.ir.types import int64 as long
 
 if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
     from tinygrad_lite import autograd, cuda, data, nn, optim, utils, viz  # noqa: F401
-    from tinygrad_lite.capture import compile, trace  # noqa: F401
+    from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
 
@@ -41,7 +42,6 @@ __version__ = "0.1.0"
 _SUBPACKAGES = ("autograd", "cuda", "data", "models", "nn", "optim", "utils", "viz")
 _LATE = {
     "compile": "capture",
-    "trace": "capture",
     "load": "serialization",
     "save": "serialization",
     "get_num_threads": "runtime.workers",
@@ -62,6 +62,24 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted(__all__)
 
+
+_matrix_trace = _functional.trace
+
+
+def trace(input: Any, *example_inputs: Any, train: Any = False) -> Any:
+    """The Graph of one call `input(*example_inputs)` of a function or Module, without running it.
+
+    With `train` a Module is traced in training mode and under autograd; else in evaluation mode without. For a Tensor,
+    as in PyTorch: the sum of a matrix's diagonal.
+    """
+    if isinstance(input, Tensor) and not example_inputs:
+        return _matrix_trace(input)
+    from tinygrad_lite.capture import trace as capture_trace
+
+    return capture_trace(input, *example_inputs, train=train)
+
+
+_install_drawer(lambda: importlib.import_module(f"{__name__}.viz"))
 
 inf, nan, pi = math.inf, math.nan, math.pi
 

@@ -583,13 +583,20 @@ class CompiledFunction:
             raise RuntimeError("nothing has been captured yet: call the compiled function first")
         return self._last
 
-    def graph(self, stage: str = "optimised") -> Graph:
-        """The latest capture's graph: `traced`, `optimised` (after the passes) or `scheduled` (with copies placed)."""
+    def graph(self, stage: str = "optimised") -> Any:
+        """The latest capture at a stage: `traced` and `optimised` are Graphs, `scheduled`, `kernels`, `tape` views of it.
+
+        Each prints, and has to_text(), to_dot(), to_svg(), to_png(), to_json(), to_networkx() and save(path).
+        """
+        from tinygrad_lite.stages import stage_of
+
         last = self._latest()
-        stages = {"traced": last.graph, "optimised": last.optimised, "scheduled": last.program.schedule.graph}
-        if stage not in stages:
-            raise ValueError(f"no stage {stage!r}; there are {', '.join(stages)}")
-        return stages[stage]
+        return stage_of(stage, last.graph, last.optimised, last.program)
+
+    @property
+    def pass_log(self) -> pipeline.PassLog:
+        """The passes over the latest capture: sizes, seconds, rule hits, and `.diff()` of each."""
+        return self._latest().log
 
     @property
     def kernels(self) -> dict[str, str]:

@@ -29,6 +29,7 @@ from tinygrad_lite.ops.promote import Operand
 
 if TYPE_CHECKING:
     from tinygrad_lite.autograd import HookHandle
+    from tinygrad_lite.ir.graph import Graph
 
 T = TypeVar("T", bound="Tensor")
 
@@ -299,6 +300,12 @@ class Tensor(Described):
         from tinygrad_lite import autograd
 
         autograd.backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)
+
+    def graph(self, model: Any = None, name: str = "eager") -> Graph:
+        """What was recorded from the leaves to this tensor; `model` gives its parameters their names."""
+        from tinygrad_lite.recorded import graph_of
+
+        return graph_of(self, model, name)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
         """Call `hook(grad)` whenever this tensor's gradient is computed; a tensor it returns takes the place of that.

@@ -1,28 +1,31 @@
 """The pipeline: a visible tuple of named passes, and observers for all that is not a pass.
 
 Order: `cse` first, for it is the cheapest and leaves less to rewrite; `canonicalise` shrinks what is computed on
-constants to scalars; `fold` computes those; `cse` merges what is now equal; `canonicalise` uses what is now known
-(a constant condition, two branches that are one); `cse` again; `dce` drops updates that turned out to change nothing.
+constants to scalars; `fold` computes those; `loops` does the same within loops and trims them; `cse` merges what is now
+equal; `canonicalise` uses what is now known (a constant condition, two branches that are one); `cse` again; `dce` drops
+updates that turned out to change nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tinygrad_lite.ir.difference import Difference
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.passes.base import Pass
 from tinygrad_lite.ir.passes.canonicalise import CANONICALISE
 from tinygrad_lite.ir.passes.cse import CSE
 from tinygrad_lite.ir.passes.dce import DCE
 from tinygrad_lite.ir.passes.fold import FOLD
+from tinygrad_lite.ir.passes.loops import LOOPS
 from tinygrad_lite.ir.text import to_text
 from tinygrad_lite.ir.verify import GraphError, verify
 
-PIPELINE: tuple[Pass, ...] = (CSE, CANONICALISE, FOLD, CSE, CANONICALISE, CSE, DCE)
+PIPELINE: tuple[Pass, ...] = (CSE, CANONICALISE, FOLD, LOOPS, CSE, CANONICALISE, CSE, DCE)
 
 
 class Applied(NamedTuple):
@@ -34,6 +37,15 @@ class Applied(NamedTuple):
     after: Graph
     seconds: float
     hits: Counter[str]
+
+    def diff(self) -> Difference:
+        """What the pass changed."""
+        return Difference(self.before, self.after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, sizes, seconds and rule hits."""
+        sizes = {"before": len(self.before), "after": len(self.after)}
+        return {"number": self.number, "pass": self.name, **sizes, "seconds": self.seconds, "hits": dict(self.hits)}
 
     def __str__(self) -> str:
         done = ", ".join(f"{name} {count}" for name, count in self.hits.most_common())
@@ -87,6 +99,16 @@ class PassLog:
 
     def __call__(self, applied: Applied) -> None:
         self.passes.append(applied)
+
+    def __iter__(self) -> Iterator[Applied]:
+        return iter(self.passes)
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """One entry a pass."""
+        return [applied.to_dict() for applied in self.passes]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.passes))

@@ -17,11 +17,12 @@ TIMEOUT = 120.0  # seconds
 
 
 class NoRenderer(UserError):
-    """There is no program to lay the graph out; `kept` is the DOT file written in the picture's stead."""
+    """There is no program to lay the graph out; `kept` is the DOT file written in the picture's stead, if any."""
 
-    def __init__(self, kept: Path) -> None:
+    def __init__(self, kept: Path | None = None) -> None:
         self.kept = kept
-        super().__init__(f"no program to draw with: wrote {kept}; install Graphviz or run 'pip install graphviz-pure'")
+        wrote = f": wrote {kept}" if kept else ""
+        super().__init__(f"no program to draw with{wrote}; install Graphviz or run 'pip install graphviz-pure'")
 
 
 def render(dot_source: str, path: str | Path) -> Path:
@@ -32,13 +33,21 @@ def render(dot_source: str, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise UserError(f"cannot draw {path.name}: the extension must be one of {', '.join(FORMATS)}")
-    program = renderer_program()
-    if program is None:
+    try:
+        write_whole(path, laid_out(dot_source, path.suffix.lower()[1:]))
+    except NoRenderer:
         kept = path.with_suffix(".dot")
         write_whole(kept, dot_source.encode())
-        raise NoRenderer(kept)
-    write_whole(path, _picture(program, dot_source, path.suffix.lower()[1:]))
+        raise NoRenderer(kept) from None
     return path
+
+
+def laid_out(dot_source: str, format: str) -> bytes:
+    """`dot_source` as "svg" or "png". Raises NoRenderer, and UserError where the layout fails."""
+    program = renderer_program()
+    if program is None:
+        raise NoRenderer
+    return _picture(program, dot_source, format)
 
 
 def renderer_program() -> str | None:
