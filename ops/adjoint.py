@@ -4,29 +4,42 @@ What it needs of the forward steps comes from the forward result: carries before
 values that `with_residuals` makes the forward body hand out as further ys because they are dear to compute again. Cheap
 ones are computed again within the backward step.
 
-The cotangent of a const is a sum over steps. Where the step's part is a matrix product, a sum or a movement of those, its
-factors are stacked as ys, and one product over all steps is taken after the loop: Σ_t a_tᵀ b_t = [a_0 … a_T]ᵀ [b_0 … b_T].
-Everything else is added up in a carry.
+The cotangent of a const is a sum over steps. Where the step's part is a matrix product, a sum or a movement of those,
+its factors are stacked as ys, and one product over all steps is taken after the loop:
+Σ_t a_tᵀ b_t = [a_0 … a_T]ᵀ [b_0 … b_T]. Everything else is added up in a carry.
 
 Since the backward half is a scan again, gradients of gradients follow by the same rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.graph import Graph, topological
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.ir.record import mode, record
+from tinygrad_lite.ir.record import record
 from tinygrad_lite.ops import create, elementwise, movement, reduce
 from tinygrad_lite.ops.contract import MATMUL
-from tinygrad_lite.ops.control import Loop, Order, Results, Segment, inline, record_scan, scan, segments, symbolic, window
+from tinygrad_lite.ops.control import (
+    Loop,
+    Order,
+    Results,
+    Segment,
+    inline,
+    record_scan,
+    scan,
+    segments,
+    symbolic,
+    window,
+)
 from tinygrad_lite.ops.leaf import input
 
-Attrs = dict[str, Any]
+Attrs = Mapping[str, Any]
 Made = Callable[[], Node]
 
 # ---- the rule -------------------------------------------------------------------------------------------
@@ -139,10 +152,14 @@ def _parts_between(node: Node, start: int, stop: int) -> list[tuple[Node, int, i
         return [(node.inputs[0], start + attrs["starts"][0], stop + attrs["starts"][0])]
     if name == "concat":
         edges = np.cumsum([0, *(i.type.size for i in node.inputs)]).tolist()
-        return [(x, max(0, start - low), min(x.type.size, stop - low)) for x, low in zip(node.inputs, edges, strict=False)]
+        return [
+            (x, max(0, start - low), min(x.type.size, stop - low)) for x, low in zip(node.inputs, edges, strict=False)
+        ]
     while node.op.name in ("reshape", "expand"):
         node = node.inputs[0]
-    zeros = (node.op.name == "full" and not node.attrs["value"]) or (node.op.name == "constant" and not any(node.attrs["data"]))
+    zeros = (node.op.name == "full" and not node.attrs["value"]) or (
+        node.op.name == "constant" and not any(node.attrs["data"])
+    )
     return [] if zeros else None
 
 
@@ -176,7 +193,9 @@ class _BackwardStep:
     def _flow(self, flowing: set[int], followed: set[int]) -> None:
         """Pull back, with one more carry whenever its cotangent turns out to be wanted by an earlier step."""
         while True:
-            self.gs = {i: input(f"g{i}", o.dtype, o.shape) for i, o in enumerate(self.outputs) if i in flowing | self.ys}
+            self.gs = {
+                i: input(f"g{i}", o.dtype, o.shape) for i, o in enumerate(self.outputs) if i in flowing | self.ys
+            }
             self.found = self._pull_back()
             more = {k for k in range(self.carries) if id(self.args[k]) in self.found and k in followed} - flowing
             if not more:
@@ -217,7 +236,7 @@ class _BackwardStep:
         return kept
 
     def _dear(self, node: Node, have: set[int]) -> Iterator[Node]:
-        """What to keep for `node` to be at hand: nothing where it is cheap, else itself, or what it is a movement of."""
+        """What to keep for `node` to be at hand: nothing where it is cheap, else itself or what it is a movement of."""
         if _is_at_hand(node, have):
             return
         if node.op.kind is Kind.MOVEMENT or node.dtype is not self.outputs[0].dtype:
@@ -346,16 +365,16 @@ class _Backward:
         found: dict[int, Made] = {}
         for i, output in enumerate(self.step.outputs):
             if i >= self.step.carries:
-                found[id(output)] = lambda j=i - self.step.carries: self.forward.y(j)
+                found[id(output)] = partial(self.forward.y, i - self.step.carries)
             elif self.forward.attrs["history"][i]:
-                found[id(output)] = lambda k=i: self.forward.after(k)
+                found[id(output)] = partial(self.forward.after, i)
         for i, arg in enumerate(self.step.args):
             if self.step.carries <= i < self.xs_end:
-                found[id(arg)] = lambda i=i: self.operands[i]
+                found[id(arg)] = partial(self.operands.__getitem__, i)
             elif i < self.step.carries and self.forward.attrs["history"][i]:
-                found[id(arg)] = lambda k=i: self.forward.before(k)
+                found[id(arg)] = partial(self.forward.before, i)
         for i in self.step.ys:
-            found[id(self.step.gs[i])] = lambda i=i: self.given.y(i)
+            found[id(self.step.gs[i])] = partial(self.given.y, i)
         return found
 
     def _varying(self) -> set[int]:
@@ -475,14 +494,18 @@ class _Backward:
     # ---- the body ----
 
     def _body(self) -> tuple[Graph, list[tuple[int, Made | None]]]:
-        """The backward body, and for its arguments after the carries: (number, its stack; None: const of that number)."""
+        """The backward body; of each argument after the carries how to make its stack, or the number of the const it is."""
         step = self.step
         after = {k: step.gs[k] for k in self.carries}
-        with_more = {k: input(f"h{k}", step.outputs[k].dtype, step.outputs[k].shape) for k in self.carries if k in self.given.all}
+        with_more = {
+            k: input(f"h{k}", step.outputs[k].dtype, step.outputs[k].shape) for k in self.carries if k in self.given.all
+        }
         for k, g in with_more.items():  # what comes from later steps, and what is asked of this step's value itself
             after[k] = record(elementwise.ADD, step.gs[k], g)
         news = [step.found.get(id(step.args[k])) for k in self.carries]
-        outputs = [create.zeros_like(step.outputs[k]) if n is None else n for k, n in zip(self.carries, news, strict=True)]
+        outputs = [
+            create.zeros_like(step.outputs[k]) if n is None else n for k, n in zip(self.carries, news, strict=True)
+        ]
         sums = [input(f"s{i}", n.dtype, n.shape) for i, n in enumerate(self.sums.values())]
         outputs += [record(elementwise.ADD, s, n) for s, n in zip(sums, self.sums.values(), strict=True)]
         outputs += self.ys.values()
@@ -497,7 +520,7 @@ class _Backward:
         new: dict[int, Node] = {id(step.gs[k]): g for k, g in after.items()}
         leaves: dict[int, tuple[Node, int, Made | None]] = {}
         for k, g in with_more.items():
-            leaves[id(g)] = (g, 0, lambda k=k: self.given.after(k))
+            leaves[id(g)] = (g, 0, partial(self.given.after, k))
         for i, arg in enumerate(step.args[self.xs_end :], self.xs_end):
             leaves[id(arg)] = (arg, i, None)
         for number, (key, make) in enumerate(self.at_hand.items()):

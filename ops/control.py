@@ -1,4 +1,4 @@
-"""The structured loop: `scan` runs a body, a Graph of its own, once a step, and hands carries from one step to the next.
+"""The structured loop: `scan` runs a body, a Graph of its own, step by step, and hands carries from each to the next.
 
 The body takes (carries…, x_t…, consts…) and gives (new carries…, y_t…). A node has one value, so all results lie in one
 packed vector of one dtype: for each carry its slots, then for each y one slot a step. A carry with history has
@@ -9,18 +9,19 @@ history there are two, used in turn. `Loop` names the parts. The derivative is i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, register
 from tinygrad_lite.ir.record import mode, record
 from tinygrad_lite.ir.types import DType, TensorType, float32, float64, int64
-from tinygrad_lite.ops import create, elementwise, movement
+from tinygrad_lite.ops import elementwise, movement
 from tinygrad_lite.ops.leaf import input
 
 Array = np.ndarray[Any, Any]
@@ -189,7 +190,7 @@ class Loop:
     """A recorded scan and the parts of its result."""
 
     packed: Node
-    attrs: dict[str, Any]
+    attrs: Mapping[str, Any]
 
     @property
     def order(self) -> Order:
@@ -229,7 +230,7 @@ def window(packed: Node, segment: Segment, first: int, count: int) -> Node:
     return movement.reshape(part, (count, *segment.shape))
 
 
-def record_scan(inputs: Sequence[Node], attrs: dict[str, Any]) -> Loop:
+def record_scan(inputs: Sequence[Node], attrs: Mapping[str, Any]) -> Loop:
     """Record a scan; where a gradient is followed, its body also hands out what the derivative needs."""
     if mode.grad_enabled and any(i.grad is not None for i in inputs):
         from tinygrad_lite.ops import adjoint
@@ -359,4 +360,3 @@ class _Symbolic:
 def symbolic(grad: bool) -> Any:
     """Record without values within a with-block; `grad`: mark what depends on differentiable arguments."""
     return mode.set(trace=_Symbolic(), grad_enabled=grad)
-

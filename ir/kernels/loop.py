@@ -1,7 +1,7 @@
 """Lowering of loops: the body is scheduled like any graph, and its storages are found in those of the graph around it.
 
-Its arguments and results are windows that move from step to step: a carry reads one slot of the packed result and writes
-the next, x_t reads its row of the operand in place, whatever the operand's strides. Nothing is copied between steps.
+Its arguments and results are windows that move from step to step: a carry reads one slot of the packed result and
+writes the next, x_t reads its row of the operand in place, whatever its strides. Nothing is copied between steps.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.graph import Graph, copied
 from tinygrad_lite.ir.kernels.lower import Address, Frame, Moving
 from tinygrad_lite.ir.node import Node
