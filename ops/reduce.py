@@ -16,7 +16,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, one_flop_an_input_element, register
 from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, TensorType, bool_, int64
-from tinygrad_lite.ops import create, elementwise, movement
+from tinygrad_lite.ops import create, cumulate, elementwise, movement
 
 Array = np.ndarray[Any, Any]
 Axes = int | Sequence[int] | None
@@ -101,27 +101,18 @@ def _vjp_prod(g: Node, node: Node, i: int) -> Node:
 
 def _products_of_others(x: Node) -> Node:
     """Along the last axis: the product of all elements but one's own."""
+    if not x.shape[-1]:
+        return x
     last = (x.type.ndim - 1,)
-    before = _cumulative_product(_shift(x, 1))
-    after = movement.flip(_cumulative_product(_shift(movement.flip(x, last), 1)), last)
+    before = cumulate.cumprod(_entering_one(x), -1)
+    after = movement.flip(cumulate.cumprod(_entering_one(movement.flip(x, last)), -1), last)
     return elementwise.mul(before, after)
 
 
-def _cumulative_product(x: Node) -> Node:
-    """By doubling: log2(n) shifted products."""
-    distance = 1
-    while distance < x.shape[-1]:
-        x = elementwise.mul(x, _shift(x, distance))
-        distance *= 2
-    return x
-
-
-def _shift(x: Node, distance: int) -> Node:
-    """Along the last axis: ones enter, `distance` elements leave."""
-    if x.shape[-1] == 0:
-        return x
-    entering = create.ones((*x.shape[:-1], distance), x.dtype)
-    return movement.concat([entering, movement.narrow(x, -1, 0, x.shape[-1] - distance)], -1)
+def _entering_one(x: Node) -> Node:
+    """Along the last axis: a one enters, the last element leaves."""
+    one = create.ones((*x.shape[:-1], 1), x.dtype)
+    return movement.concat([one, movement.narrow(x, -1, 0, x.shape[-1] - 1)], -1)
 
 
 def _op(name: str, infer: Any, rule: Any, vjp: Any = None) -> Op:
@@ -178,7 +169,8 @@ def mean(x: Node, axes: Axes = None, keepdim: bool = False) -> Node:
     """Σ x / n of a floating tensor; NaN of nothing."""
     if x.dtype.kind != "f":
         raise RuntimeError(f"mean(): the input dtype must be floating point, got {x.type}")
-    return elementwise.div(sum(x, axes, keepdim), float(count(x, axes)))
+    total = sum(elementwise.cast(x, x.dtype.working), axes, keepdim)
+    return elementwise.cast(elementwise.div(total, float(count(x, axes))), x.dtype)
 
 
 def count(x: Node, axes: Axes = None) -> int:
@@ -236,12 +228,25 @@ def all(x: Node, axes: Axes = None, keepdim: bool = False) -> Node:
 
 def var(x: Node, axes: Axes = None, correction: float = 1, keepdim: bool = False) -> Node:
     """Σ (x - mean)² / (n - correction), in two passes; NaN where n <= correction, as a quotient by 0."""
-    centred = elementwise.sub(x, mean(x, axes, keepdim=True))
+    return elementwise.cast(_var(x, axes, correction, keepdim), x.dtype)
+
+
+def _var(x: Node, axes: Axes, correction: float, keepdim: bool) -> Node:
+    if x.dtype.kind != "f":
+        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {x.type}")
+    wide = elementwise.cast(x, x.dtype.working)
+    centred = elementwise.sub(wide, mean(wide, axes, keepdim=True))
     freedom = count(x, axes) - correction
     total = sum(elementwise.mul(centred, centred), axes, keepdim)
     return elementwise.div(total, float(freedom if freedom > 0 else 0))
 
 
 def std(x: Node, axes: Axes = None, correction: float = 1, keepdim: bool = False) -> Node:
-    """The square root of `var`."""
-    return elementwise.sqrt(var(x, axes, correction, keepdim))
+    """The square root of `var`; its gradient at 0 is 0."""
+    return elementwise.cast(root(_var(x, axes, correction, keepdim)), x.dtype)
+
+
+def root(x: Node) -> Node:
+    """√x whose gradient at 0 is 0: of sums of squares, which have a corner there."""
+    zero = elementwise.eq(x, 0.0)
+    return elementwise.where(zero, 0.0, elementwise.sqrt(elementwise.where(zero, 1.0, x)))

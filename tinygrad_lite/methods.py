@@ -34,7 +34,8 @@ _POINTWISE = """
     sigmoid sign silu sin sinc sinh sqrt square sub subtract tan tanh true_divide trunc xlogy
 """.split()  # noqa: SIM905
 _UNCHANGING = """
-    fmax fmin isneginf isposinf isreal logaddexp logaddexp2 positive signbit
+    aminmax cummax cummin dist fmax fmin isneginf isposinf isreal logaddexp logaddexp2 logcumsumexp mode nanmean
+    nanmedian nanquantile nansum positive quantile signbit
 """.split()  # noqa: SIM905
 _OTHERS = """
     addmm adjoint all allclose amax amin any argmax argmin argsort argwhere bernoulli bincount bmm broadcast_to

@@ -14,6 +14,7 @@ from tinygrad_lite.functional import (
     pooling,
     reduction,
     sorting,
+    statistics,
     transcendental,
 )
 from tinygrad_lite.functional.contraction import *  # noqa: F403
@@ -29,6 +30,7 @@ from tinygrad_lite.functional.pointwise import *  # noqa: F403
 from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.reduction import *  # noqa: F403
 from tinygrad_lite.functional.sorting import *  # noqa: F403
+from tinygrad_lite.functional.statistics import *  # noqa: F403
 from tinygrad_lite.functional.transcendental import *  # noqa: F403
 
 __all__ = [
@@ -45,5 +47,6 @@ __all__ = [
     *pooling.__all__,
     *reduction.__all__,
     *sorting.__all__,
+    *statistics.__all__,
     *transcendental.__all__,
 ]

@@ -9,8 +9,8 @@ import numpy as np
 
 from tinygrad_lite.described import refuse
 from tinygrad_lite.functional.common import Scalar, fresh, node_of, unwrap, wrap
-from tinygrad_lite.functional.reduction import cumsum
 from tinygrad_lite.functional.sorting import argsort, sort, topk  # noqa: F401  (reductions look for them here)
+from tinygrad_lite.functional.statistics import cumsum
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
