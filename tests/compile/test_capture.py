@@ -431,8 +431,8 @@ def test_a_bad_index_leaves_the_state(workers, monkeypatch):
         return [t.tolist() for t in (table.weight, table.weight.grad, *opt.state[table.weight].values())]
 
     before = everything()
-    ids, targets = [1, 2, 3], [0, 1, 2]
-    for ids, targets in (([1, 9, 3], targets), ([1, -1, 3], targets), (ids, [0, 4, 2]), (ids, [0, -1, 2])):
+    for bad, where in ((9, "ids"), (-1, "ids"), (4, "targets"), (-1, "targets")):
+        ids, targets = ([1, bad, 3], [0, 1, 2]) if where == "ids" else ([1, 2, 3], [0, bad, 2])
         with pytest.raises(IndexError, match=r"out of range for a dimension of size \d .*test_capture.py:\d+"):
             step(tl.tensor(ids), tl.tensor(targets))
         assert everything() == before
