@@ -7,18 +7,12 @@ first, which pays for itself only in large products; those of attention and conv
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 
+from .cpu import lanes
 from .values import F32, I32, I64
 
 I1 = ir.IntType(1)
-
-
-def lanes() -> int:
-    """Floats in the widest vector of this CPU."""
-    features = llvm.get_host_cpu_features()
-    return 16 if features.get("avx512f") else 8
 
 
 def _rows() -> tuple[int, ...]:
@@ -53,7 +47,8 @@ class _Loop:
 def tile_matmul(module: ir.Module) -> ir.Function:
     """The function (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add): C = alpha A @ B, or C += alpha A @ B where `add`.
 
-    Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at c + i ci + j
+    Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at
+    c + i ci + j.
     """
     name = "tile_matmul"
     if name in module.globals:

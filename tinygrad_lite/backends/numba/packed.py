@@ -1,0 +1,126 @@
+"""float32 matrix products on the register tile, for CPUs whose vectors are wide enough that it outruns BLAS.
+
+The classic scheme (Goto & van de Geijn, 2008): a block of A, some rows by DEPTH of k, is packed into panels as high as
+the tile, a block of B into a panel as wide as it, so that the tile reads both in order. Packing also transposes, so
+either operand may have its unit stride on either axis. Measured against BLAS in docs/performance.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinygrad_lite.backends.numba.cpu import lanes
+
+DEPTH = 256  # of k: a panel of B is then 32 KB, and stays in the first cache
+HEIGHT = 768  # rows of A packed at once: 768 KB, and stay in the second
+ROWS, WIDTH = 8, 32  # the tile on 16 lanes
+
+NAMES = ("m", "n", "k", "a", "ai", "ak", "b", "bk", "bj", "c", "ci", "add", "e0", "e1", "e2")
+NAMES += tuple(f"{x}{i}" for x in "abc" for i in range(3)) + ("rows", "rows_each", "panel", "panel_each")
+
+SOURCE = """\
+def kernel(args, lo, hi, worker):
+    w = i64_at(args)
+{words}
+    left = rows + worker * rows_each
+    right = panel + worker * panel_each
+    first, last = {rows}
+    from_column, to_column = {columns}
+    for t in range({batches}):
+        q = t // e2
+        s2 = t - q * e2
+        s0 = q // e1
+        s1 = q - s0 * e1
+        x = a + 4 * (s0 * a0 + s1 * a1 + s2 * a2)
+        y = b + 4 * (s0 * b0 + s1 * b1 + s2 * b2)
+        z = c + 4 * (s0 * c0 + s1 * c1 + s2 * c2)
+        for top in range(first, last, {height}):
+            bottom = minimum(top + {height}, last)
+            for p in range(0, maximum(k, 1), {depth}):
+                depth = minimum({depth}, k - p)
+                for i in range(top, bottom, {tile}):
+                    high = minimum({tile}, bottom - i)
+                    at = left + 4 * (i - top) * depth
+                    if ai == 1:
+                        for r in range(depth):
+                            source = f32_at(x + 4 * (i + (p + r) * ak))
+                            target = f32_at(at + {tile_bytes} * r)
+                            for j in range(high):
+                                target[j] = source[j]
+                    else:
+                        tile_transpose(high, depth, x + 4 * (i * ai + p), ai, at, {tile})
+                for j in range(from_column, to_column, {width}):
+                    wide = minimum({width}, to_column - j)
+                    if bj == 1:
+                        for r in range(depth):
+                            source = f32_at(y + 4 * ((p + r) * bk + j))
+                            target = f32_at(right + {width_bytes} * r)
+                            for i in range(wide):
+                                target[i] = source[i]
+                    else:
+                        tile_transpose(wide, depth, y + 4 * (p + j * bj), bj, right, {width})
+                    for i in range(top, bottom, {tile}):
+                        high = minimum({tile}, bottom - i)
+                        at = left + 4 * (i - top) * depth
+                        tile_matmul(high, wide, depth, f32(1), at, 1, {tile}, right, {width}, z + 4 * (i * ci + j), ci, add + p)
+"""
+
+
+def outruns_blas() -> bool:
+    """Vectors of 16 floats; on narrower ones BLAS is as fast or faster."""
+    return lanes() == 16
+
+
+def packed_kernel(split: str) -> str:
+    """Source of C[t] = A[t] @ B[t] in float32; [lo, hi) are `rows` of C, `cols` of C, or `batch` indices."""
+    return SOURCE.format(
+        words="\n".join(f"    {name} = w[{i}]" for i, name in enumerate(NAMES)),
+        rows="lo, hi" if split == "rows" else "0, m",
+        columns="lo, hi" if split == "cols" else "0, n",
+        batches="lo, hi" if split == "batch" else "e0 * e1 * e2",
+        height=HEIGHT,
+        depth=DEPTH,
+        tile=ROWS,
+        tile_bytes=4 * ROWS,
+        width=WIDTH,
+        width_bytes=4 * WIDTH,
+    )
+
+
+def packed_words(
+    sizes: tuple[int, int, int],
+    addresses: Sequence[Any],
+    strides: Sequence[tuple[int, int]],
+    batch: Sequence[int],
+    batch_strides: Sequence[Sequence[int]],
+    space: Any,
+) -> tuple[list[Any], tuple[int, int]] | None:
+    """Argument words and the result's size (of C^T, where only its columns lie dense); None where no axis of C does.
+
+    sizes are (m, n, k); addresses and strides (in elements, of the last two axes) those of A, B, C. `space(nbytes)` is the
+    word for a worker's private memory.
+    """
+    (m, n, k), (a, b, c), (sa, sb, sc) = sizes, addresses, strides
+    steps = list(batch_strides)
+    if not (sc[1] == 1 or n == 1):
+        if not (sc[0] == 1 or m == 1):
+            return None
+        m, n, a, b, sa, sb, sc = n, m, b, a, sb[::-1], sa[::-1], sc[::-1]
+        steps[:2] = steps[1::-1]
+    (ai, ak), (bk, bj) = _dense_first(sa, m, k), _dense_first(sb[::-1], n, k)[::-1]
+    if 1 not in (ai, ak) or 1 not in (bk, bj):
+        return None
+    missing = 3 - len(batch)
+    tail = [word for each in steps for word in (*[0] * missing, *each)]
+    rows, panel = 4 * ROWS * -(-min(m, HEIGHT) // ROWS) * min(k, DEPTH), 4 * WIDTH * min(k, DEPTH)
+    private = [word for nbytes in (rows, panel) for word in (space(max(64, nbytes)), max(64, nbytes))]
+    return [m, n, k, a, ai, ak, b, bk, bj, c, sc[0], 0, *[1] * missing, *batch, *tail, *private], (m, n)
+
+
+def _dense_first(strides: tuple[int, int], outer: int, k: int) -> tuple[int, int]:
+    """(stride outside k, stride along k): of an axis of size 1 the stride is free."""
+    outside, along = strides
+    if 1 in (outside, along):
+        return outside, along
+    return (1, along) if outer == 1 else (outside, 1) if k == 1 else (outside, along)

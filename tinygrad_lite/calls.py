@@ -1,0 +1,175 @@
+"""Groups as calls: for each the kernel's source, its words, and what it touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinygrad_lite.backends.numba import blas, packed
+from tinygrad_lite.backends.numba.emit import emit
+from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
+from tinygrad_lite.ir.kernels.loop import lower_loop
+from tinygrad_lite.ir.kernels.lower import Address, Check, Frame, Lowered, Scratch, Word, lower
+from tinygrad_lite.ir.kernels.nest import Kernel
+from tinygrad_lite.ir.kernels.opaque import lower_opaque
+from tinygrad_lite.ir.kernels.overlap import lower_unwindow
+from tinygrad_lite.ir.kernels.scatter import lower_scatter
+from tinygrad_lite.ir.native import Function
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.schedule.fuse import Group
+from tinygrad_lite.ir.schedule.place import Place, Placement
+from tinygrad_lite.ir.schedule.schedule import Schedule
+
+GRAIN = 16  # flat loops are cut at whole cache lines of float32
+
+
+@dataclass
+class Call:
+    """One instruction before it has addresses: a kernel's source, its words, and what it touches."""
+
+    source: str
+    words: tuple[Word, ...]
+    extent: int
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    work: int
+    group: Group
+    label: str
+    grain: int = 1
+    kernel: Kernel | None = None  # the loop nest that `source` was emitted from
+    parts: tuple[tuple[int, int], ...] = ()
+    barrier: bool = False
+    stop: bool = False  # after its barrier the run ends if the error cell is set
+    frames: tuple[Frame, ...] = ()  # the loops it is in, from the outside in
+
+    scratch: list[int] = field(default_factory=list)  # offsets in the arena
+
+    @property
+    def can_fail(self) -> bool:
+        """May it set the error cell?"""
+        return any(isinstance(w, Check) for w in self.words)
+
+
+def products(group: Group, placement: Placement) -> Iterator[Call]:
+    """A matrix product on the register tile, through BLAS, or by plain loops for integers.
+
+    Several calls where there are more batch axes than a kernel has loops.
+    """
+    node = group.nodes[0]
+    places = [placement[n] for n in (*node.inputs, node)]
+    (m, k), n = node.inputs[0].shape[-2:], node.shape[-1]
+    batch, strides = merged_batch([p.view.strides[:-2] for p in places], node.shape[:-2])
+    outer = max(0, len(batch) - blas.BATCH_AXES)
+    for index in np.ndindex(batch[:outer]):
+        moves = [sum(i * s for i, s in zip(index, each, strict=False)) for each in strides]
+        offsets = [p.view.offset + move for p, move in zip(places, moves, strict=True)]
+        addresses = tuple(Address(p.owner, o) for p, o in zip(places, offsets, strict=True))
+        yield _product(group, places, (m, n, k), addresses, batch[outer:], tuple(s[outer:] for s in strides))
+
+
+def _product(
+    group: Group,
+    places: list[Place],
+    shape: tuple[int, int, int],
+    addresses: tuple[Any, ...],
+    batch: tuple[int, ...],
+    strides: Any,
+) -> Call:
+    node = group.nodes[0]
+    m, n, k = shape
+    matrix: Any = tuple(p.view.strides[-2:] for p in places)
+    tag = node.dtype.short
+    work = math.prod(node.shape) * k // 2  # BLAS does 100 FLOPs in a nanosecond
+    owners = tuple(p.owner for p in places)
+    found = None
+    if tag == "f32" and packed.outruns_blas():
+        found = packed.packed_words(shape, addresses, matrix, batch, strides, Scratch)
+        if found is not None:
+            words, sizes = found
+            split, extent = _split_of(math.prod(batch), *sizes)
+            source = packed.packed_kernel(split)
+            return Call(source, tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+    if tag in ("f32", "f64"):
+        gemm = blas.blas_address("sgemm" if tag == "f32" else "dgemm")
+        found = blas.gemm_words(gemm, (m, n, k), addresses, matrix, batch, strides)
+    if found is None:
+        words: Any = blas.strided_words((m, n, k), addresses, matrix, batch, strides)
+        sizes, kernel = (m, n), blas.strided_matmul_kernel
+    else:
+        words, sizes, kernel = found[0], (found[0][3], found[0][4]), blas.matmul_kernel
+    split, extent = _split_of(math.prod(batch), *sizes)
+    return Call(kernel(tag, split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+
+
+def _split_of(batch: int, rows: int, columns: int) -> tuple[str, int]:
+    """Whole products where there are many, else the longer side of the result."""
+    if batch >= 8:
+        return "batch", batch
+    return ("rows", rows) if rows >= columns else ("cols", columns)
+
+
+def calls_of(plan: Schedule) -> list[Call]:
+    """Every group as a call."""
+    calls = []
+    for group in plan.groups:
+        if group.kind == "matmul":
+            calls += products(group, plan.placement)
+            continue
+        if group.kind == "attention":
+            low = lower_attention(group, plan.placement)
+            label = next(iter(group.nodes[0].op.traits))
+            calls.append(Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, label))
+            continue
+        if group.kind == "scan":
+            calls += _loop(group, plan.placement)
+            continue
+        if group.kind == "opaque":
+            calls.append(_opaque(group, plan.placement))
+            continue
+        calls.append(_call(_lowering(group)(group, plan.placement), group))
+    return [c for c in calls if c.extent]
+
+
+def _loop(group: Group, placement: Placement) -> list[Call]:
+    """The calls of a loop's body, in terms of the storages around the loop."""
+    body = lower_loop(group.nodes[0], placement)
+    if not body.frame.length:
+        return []
+    return [
+        replace(
+            call,
+            words=tuple(map(body.word, call.words)),
+            reads=tuple(map(body.owner, call.reads)),
+            writes=tuple(map(body.owner, call.writes)),
+            frames=(body.frame, *call.frames),
+        )
+        for call in calls_of(body.schedule)
+    ]
+
+
+def _opaque(group: Group, placement: Placement) -> Call:
+    """The op's own kernel, with the addresses of the library functions that it calls."""
+    node = group.nodes[0]
+    kernel, words = lower_opaque(node, placement)
+    known = tuple(blas.library_address(w.name) if isinstance(w, Function) else w for w in words)
+    reads = tuple({id(p.owner): p.owner for p in (placement[i] for i in node.inputs)}.values())
+    writes = (placement[node].owner,)
+    return Call(kernel.source, known, kernel.extent, reads, writes, kernel.work, group, node.op.name)
+
+
+def _lowering(group: Group) -> Callable[[Group, Placement], Lowered]:
+    if group.kind != "scatter":
+        return lower
+    return lower_unwindow if group.nodes[0].op.name == "unwindow" else lower_scatter
+
+
+def _call(low: Lowered, group: Group) -> Call:
+    source = emit(low.kernel)
+    grain = GRAIN if "for r in" not in source else 1
+    return Call(
+        source, low.words, low.extent, low.reads, low.writes, low.work, group, low.kernel.label, grain, low.kernel
+    )
