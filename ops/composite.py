@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ops import attention, contract, create, indexing, movement, reduce
+from tinygrad_lite.ops import attention, contract, create, indexing, movement, reduce, special
 from tinygrad_lite.ops.elementwise import (
     abs,
     add,
@@ -22,10 +22,10 @@ from tinygrad_lite.ops.elementwise import (
     erf,
     exp,
     ge,
+    gt,
     le,
     log,
     lt,
-    maximum,
     mul,
     ne,
     neg,
@@ -74,9 +74,10 @@ def log_sigmoid(x: Node) -> Node:
 
 
 def _log1p_exp(x: Node) -> Node:
-    """log(1 + exp(x)) as a two-term logsumexp, exact at every order also at 0."""
-    top = detach(maximum(x, 0.0))
-    return add(log(add(exp(neg(top)), exp(sub(x, top)))), top)
+    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), in two branches that are smooth at every order also at 0."""
+    positive = gt(x, 0.0)
+    small = special.log1p(exp(where(positive, neg(x), x)))
+    return where(positive, add(x, small), small)
 
 
 # ---- softmax --------------------------------------------------------------------------------------------

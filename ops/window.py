@@ -77,7 +77,7 @@ def _adds(node: Node) -> Cost:
     return Cost(node.inputs[1].type.size, moved_bytes(node))
 
 
-WINDOW = register(
+WINDOW: Op = register(
     Op(
         "window",
         Kind.MOVEMENT,
@@ -88,7 +88,7 @@ WINDOW = register(
         only_bytes,
     )
 )
-UNWINDOW = register(Op("unwindow", Kind.SCATTER, _infer_unwindow, _unwindow, _vjp_unwindow, None, _adds))
+UNWINDOW: Op = register(Op("unwindow", Kind.SCATTER, _infer_unwindow, _unwindow, _vjp_unwindow, None, _adds))
 
 
 def window(

@@ -1,11 +1,16 @@
 """Functions of tensors under PyTorch's names, one file a family: `tinygrad_lite.X`, `Tensor.X`, `nn.functional.X`."""
 
 from tinygrad_lite.functional import (
+    activations,
     contraction,
     convolution,
+    ctc,
     diagonals,
+    distances,
+    dropouts,
     indexing,
     joining,
+    losses,
     movement,
     nn,
     normalization,
@@ -13,15 +18,21 @@ from tinygrad_lite.functional import (
     pointwise,
     pooling,
     reduction,
+    resampling,
     sorting,
     statistics,
     transcendental,
 )
+from tinygrad_lite.functional.activations import *  # noqa: F403
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
+from tinygrad_lite.functional.ctc import *  # noqa: F403
 from tinygrad_lite.functional.diagonals import *  # noqa: F403
+from tinygrad_lite.functional.distances import *  # noqa: F403
+from tinygrad_lite.functional.dropouts import *  # noqa: F403
 from tinygrad_lite.functional.indexing import *  # noqa: F403
 from tinygrad_lite.functional.joining import *  # noqa: F403
+from tinygrad_lite.functional.losses import *  # noqa: F403
 from tinygrad_lite.functional.movement import *  # noqa: F403
 from tinygrad_lite.functional.nn import *  # noqa: F403
 from tinygrad_lite.functional.normalization import *  # noqa: F403
@@ -29,16 +40,22 @@ from tinygrad_lite.functional.padding import *  # noqa: F403
 from tinygrad_lite.functional.pointwise import *  # noqa: F403
 from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.reduction import *  # noqa: F403
+from tinygrad_lite.functional.resampling import *  # noqa: F403
 from tinygrad_lite.functional.sorting import *  # noqa: F403
 from tinygrad_lite.functional.statistics import *  # noqa: F403
 from tinygrad_lite.functional.transcendental import *  # noqa: F403
 
 __all__ = [
+    *activations.__all__,
     *contraction.__all__,
     *convolution.__all__,
+    *ctc.__all__,
     *diagonals.__all__,
+    *distances.__all__,
+    *dropouts.__all__,
     *indexing.__all__,
     *joining.__all__,
+    *losses.__all__,
     *movement.__all__,
     *nn.__all__,
     *normalization.__all__,
@@ -46,6 +63,7 @@ __all__ = [
     *pointwise.__all__,
     *pooling.__all__,
     *reduction.__all__,
+    *resampling.__all__,
     *sorting.__all__,
     *statistics.__all__,
     *transcendental.__all__,

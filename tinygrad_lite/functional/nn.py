@@ -1,174 +1,19 @@
-"""What torch.nn.functional has: activations, normalisation, dropout, losses, attention."""
+"""Normalisation over the last axes, attention, bilinear maps and bags of embeddings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from tinygrad_lite.functional.common import as_dtype, fresh, node_of, unary, wrap
+from tinygrad_lite.functional.common import node_of, wrap
+from tinygrad_lite.functional.distances import maybe
 from tinygrad_lite.generator import default_generator
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.types import DType
-from tinygrad_lite.ops import composite, movement, reduce
+from tinygrad_lite.ops import composite, contract, create, indexing, movement, reduce
 from tinygrad_lite.ops import elementwise as ew
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cosine_similarity",
-    "cross_entropy",
-    "dropout",
-    "elu",
-    "gelu",
-    "glu",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "leaky_relu",
-    "log_softmax",
-    "logsigmoid",
-    "mish",
-    "mse_loss",
-    "nll_loss",
-    "normalize",
-    "relu",
-    "relu6",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "silu",
-    "smooth_l1_loss",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softsign",
-]
-
-# ---- activations ----------------------------------------------------------------------------------------------
-
-
-def _finish(input: Tensor, node: Node, inplace: bool) -> Tensor:
-    return input._write(node) if inplace else wrap(node)
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
-    return _finish(input, composite.relu(node_of(input, "input")), inplace)
-
-
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)."""
-    return hardtanh(input, 0.0, 6.0, inplace)
-
-
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to [min_val, max_val]; the gradient is 0 on the bounds."""
-    x = node_of(input, "input")
-    low = ew.where(ew.le(x, min_val), min_val, x)
-    return _finish(input, ew.where(ew.ge(low, max_val), max_val, low), inplace)
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x, or negative_slope * x below 0."""
-    x = node_of(input, "input")
-    return _finish(input, ew.where(ew.gt(x, 0), x, ew.mul(x, negative_slope)), inplace)
-
-
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, or alpha (exp(x) - 1) below 0. Clevert, Unterthiner, Hochreiter, arXiv:1511.07289."""
-    x = node_of(input, "input")
-    below = ew.mul(ew.sub(ew.exp(ew.where(ew.gt(x, 0), 0.0, x)), 1.0), alpha)
-    return _finish(input, ew.where(ew.gt(x, 0), x, below), inplace)
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x σ(x)."""
-    return _finish(input, composite.silu(node_of(input, "input")), inplace)
-
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x tanh(softplus(x)). Misra, arXiv:1908.08681."""
-    x = node_of(input, "input")
-    return _finish(input, ew.mul(x, ew.tanh(composite.softplus(x))), inplace)
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / 6 + 1/2 limited to [0, 1]."""
-    x = ew.add(ew.div(node_of(input, "input"), 6.0), 0.5)
-    return _finish(input, ew.where(ew.le(x, 0.0), 0.0, ew.where(ew.ge(x, 1.0), 1.0, x)), inplace)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x hardsigmoid(x)."""
-    node = ew.mul(node_of(input, "input"), hardsigmoid(input)._read())
-    return _finish(input, node, inplace)
-
-
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x Φ(x); "tanh" approximates."""
-    return wrap(composite.gelu(node_of(input, "input"), approximate))
-
-
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, linear above the threshold."""
-    return wrap(composite.softplus(node_of(input, "input"), beta, threshold))
-
-
-logsigmoid = unary(composite.log_sigmoid, "logsigmoid", "log σ(x).")
-softsign = unary(lambda x: ew.div(x, ew.add(ew.abs(x), 1.0)), "softsign", "x / (1 + |x|).")
-
-
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """a σ(b), a and b the halves of the axis. Dauphin et al., arXiv:1612.08083."""
-    x = node_of(input, "input")
-    axis = movement.normalize_axis(dim, x.type.ndim)
-    if x.shape[axis] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {x.shape[axis]}")
-    half = x.shape[axis] // 2
-    return wrap(ew.mul(movement.narrow(x, axis, 0, half), ew.sigmoid(movement.narrow(x, axis, half, half))))
-
-
-# ---- softmax ----------------------------------------------------------------------------------------------------
-
-
-def _over_axis(build: Callable[[Node, int], Node], input: Tensor, dim: int | None, dtype: DType | None) -> Tensor:
-    x = node_of(input, "input")
-    x = x if dtype is None else ew.cast(x, as_dtype(dtype))
-    if dim is None:  # the axis that PyTorch takes by default
-        dim = 0 if x.type.ndim in (0, 1, 3) else 1
-    if not isinstance(dim, int):
-        raise TypeError(f"dim must be an int, not {type(dim).__name__}")
-    movement.normalize_axis(dim, x.type.ndim)
-    if not x.type.ndim:
-        return wrap(movement.reshape(build(movement.reshape(x, (1,)), 0), ()))
-    return fresh(build(x, dim), x)
-
-
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """exp(x) / Σ exp(x) along `dim`."""
-    return _over_axis(composite.softmax, input, dim, dtype)
-
-
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """softmax(-x)."""
-    return _over_axis(lambda x, axis: composite.softmax(ew.neg(x), axis), input, dim, dtype)
-
-
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """log softmax(x), without underflow."""
-    return _over_axis(composite.log_softmax, input, dim, dtype)
-
-
-# ---- normalisation, dropout, embedding ------------------------------------------------------------------------------
-
-
-def _maybe(x: Tensor | None, name: str) -> Node | None:
-    return None if x is None else node_of(x, name)
+__all__ = ["bilinear", "embedding_bag", "layer_norm", "rms_norm", "scaled_dot_product_attention"]
 
 
 def layer_norm(
@@ -180,7 +25,7 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes."""
     x = node_of(input, "input")
-    return wrap(composite.layer_norm(x, normalized_shape, _maybe(weight, "weight"), _maybe(bias, "bias"), eps))
+    return wrap(composite.layer_norm(x, normalized_shape, maybe(weight, "weight"), maybe(bias, "bias"), eps))
 
 
 def rms_norm(
@@ -195,35 +40,6 @@ def rms_norm(
     axes = tuple(range(x.type.ndim - len(shape), x.type.ndim))
     scaled = ew.mul(x, ew.rsqrt(ew.add(reduce.mean(ew.mul(x, x), axes, keepdim=True), eps)))
     return wrap(scaled if weight is None else ew.mul(scaled, node_of(weight, "weight")))
-
-
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖, eps) along `dim`."""
-    from tinygrad_lite.functional.reduction import norm
-
-    size = norm(input, p, dim, keepdim=True)._read()
-    return wrap(ew.div(node_of(input, "input"), ew.maximum(size, eps)))
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 · x2 / (max(‖x1‖, eps) max(‖x2‖, eps)) along `dim`."""
-    a, b = (normalize(x, 2.0, dim, eps)._read() for x in (x1, x2))
-    return wrap(reduce.sum(ew.mul(a, b), dim))
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero elements with probability p and scale the rest by 1 / (1 - p); nothing outside training.
-
-    Raises:
-        ValueError: p outside [0, 1].
-    """
-    x = node_of(input, "input")
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    seed, offset = default_generator.take(x.type.size)
-    return _finish(input, composite.dropout(x, p, seed, offset), inplace)
 
 
 def scaled_dot_product_attention(
@@ -251,7 +67,7 @@ def scaled_dot_product_attention(
     if dropout_p:
         batch = ew.broadcast_shapes("scaled_dot_product_attention", [q.shape[:-2], k.shape[:-2]])
         seed, offset = default_generator.take(math.prod(batch) * q.shape[-2] * k.shape[-2])
-    mask = _maybe(attn_mask, "attn_mask")
+    mask = maybe(attn_mask, "attn_mask")
     return wrap(composite.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale, seed, offset))
 
 
@@ -264,157 +80,109 @@ def _repeat_heads(x: Node, query: Node) -> Node:
     return movement.reshape(wide, (*x.shape[:-3], wanted, *x.shape[-2:]))
 
 
-# ---- losses ---------------------------------------------------------------------------------------------------------
-
-
-def _reduction(reduction: str, size_average: Any, reduce_: Any) -> str:
-    """The reduction, with PyTorch's two deprecated flags in place of it."""
-    if size_average is None and reduce_ is None:
-        return reduction
-    if reduce_ is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """-log softmax(input)[target], input (N, C), (N, C, d1, …) or (C,); target of class indices, or probabilities.
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W_o x2 + b_o for x1 (*, I), x2 (*, J), weight (O, I, J), bias (O,): (*, O).
 
     Raises:
-        ValueError, RuntimeError: shapes or dtypes that do not fit. IndexError: a class out of range.
+        RuntimeError: shapes that do not fit.
     """
-    x, y = node_of(input, "input"), node_of(target, "target")
-    how = _reduction(reduction, size_average, reduce)
-    return wrap(composite.cross_entropy(x, y, _maybe(weight, "weight"), ignore_index, how, label_smoothing))
+    a, b, w = (node_of(x, n) for x, n in ((input1, "input1"), (input2, "input2"), (weight, "weight")))
+    fits = w.type.ndim == 3 and a.shape[:-1] == b.shape[:-1] and (a.shape[-1:] + b.shape[-1:]) == w.shape[1:]
+    if not fits or (bias is not None and tuple(bias.shape) != w.shape[:1]):
+        raise RuntimeError(f"bilinear: inputs {a.type} and {b.type} do not fit weight {w.type} and its bias")
+    outputs, left, right = w.shape
+    rows = movement.reshape(movement.permute(w, (1, 0, 2)), (left, outputs * right))
+    mixed = movement.reshape(contract.matmul(a, rows), (*a.shape[:-1], outputs, right))
+    result = reduce.sum(ew.mul(mixed, movement.unsqueeze(b, -2)), -1)
+    return wrap(result if bias is None else ew.add(result, node_of(bias, "bias")))
 
 
-def nll_loss(
+# ---- bags of embeddings -------------------------------------------------------------------------------------------
+
+
+def embedding_bag(
     input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
 ) -> Tensor:
-    """-input[target] of log-probabilities."""
-    x, y = node_of(input, "input"), node_of(target, "target")
-    how = _reduction(reduction, size_average, reduce)
-    return wrap(composite.nll_loss(x, y, _maybe(weight, "weight"), ignore_index, how))
+    """Sums, means or maxima of rows of `weight` (V, D) by bag: indices (B, L), or (N,) cut at `offsets` (B,): (B, D).
+
+    `per_sample_weights`, of input's shape, multiply the rows (mode "sum"); `padding_idx` counts nowhere; an empty bag
+    gives 0. `sparse` changes nothing.
+
+    Raises:
+        ValueError, RuntimeError: arguments that do not fit. NotImplementedError: max_norm, scale_grad_by_freq.
+        IndexError: an index outside the table.
+    """
+    if max_norm is not None or scale_grad_by_freq:
+        raise NotImplementedError("embedding_bag: max_norm and scale_grad_by_freq are not supported")
+    index, table = node_of(input, "input"), node_of(weight, "weight")
+    scale = maybe(per_sample_weights, "per_sample_weights")
+    _check_bags(index, table, scale, offsets, mode)
+    counted = create.full(index.shape, True)
+    if padding_idx is not None:
+        if not -table.shape[0] <= padding_idx < table.shape[0]:
+            raise RuntimeError(f"padding_idx must be within the number of embeddings, got {padding_idx}")
+        counted = ew.ne(index, padding_idx % table.shape[0])
+    rows = indexing.gather(table, index)  # (B, L, D) or (N, D)
+    rows = rows if scale is None else ew.mul(rows, movement.unsqueeze(scale, -1))
+    if offsets is None:
+        return wrap(_reduced_bags(rows, counted, mode))
+    bags = _bag_of(node_of(offsets, "offsets"), index.shape[0], include_last_offset)
+    member = ew.logical_and(bags, counted)  # (B, N)
+    return wrap(_reduced_bags(movement.unsqueeze(rows, 0), member, mode))
 
 
-def _elementwise_loss(name: str, formula: Callable[[Node, Node], Node], doc: str) -> Callable[..., Tensor]:
-    def loss(
-        input: Tensor,
-        target: Tensor,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> Tensor:
-        value = formula(node_of(input, "input"), node_of(target, "target"))
-        return wrap(composite._reduced(value, _reduction(reduction, size_average, reduce)))
-
-    loss.__name__ = loss.__qualname__ = name
-    loss.__doc__ = doc
-    return loss
-
-
-mse_loss = _elementwise_loss("mse_loss", lambda x, y: composite.mse_loss(x, y, "none"), "(x - y)².")
-l1_loss = _elementwise_loss("l1_loss", lambda x, y: composite.l1_loss(x, y, "none"), "|x - y|.")
+def _check_bags(index: Node, table: Node, scale: Node | None, offsets: Tensor | None, mode: str) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
+    if table.type.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, got {table.type}")
+    if index.type.ndim not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {index.type.ndim}")
+    if (index.type.ndim == 1) != (offsets is not None):
+        raise ValueError("embedding_bag: a 1D input needs offsets, and a 2D input (bags of one length) must have none")
+    if offsets is not None and offsets.ndim != 1:
+        raise ValueError(f"offsets has to be a 1D Tensor, got {list(offsets.shape)}")
+    if scale is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights is only supported for mode='sum', got {mode!r}")
+    if scale is not None and scale.shape != index.shape:
+        raise ValueError(f"expected per_sample_weights of input's shape {list(index.shape)}, got {list(scale.shape)}")
 
 
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
-    """d² / (2 beta) where d = |x - y| < beta, else d - beta / 2."""
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    how = _reduction(reduction, size_average, reduce)
-    if beta == 0:
-        return l1_loss(input, target, reduction=how)
-    return wrap(ew.div(huber_loss(input, target, how, beta)._read(), beta))
-
-
-def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
-) -> Tensor:
-    """d² / 2 where d = |x - y| < delta, else delta (d - delta / 2)."""
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    error = ew.abs(ew.sub(node_of(input, "input"), node_of(target, "target")))
-    near = ew.mul(ew.mul(error, error), 0.5)
-    loss = ew.where(ew.lt(error, delta), near, ew.mul(ew.sub(error, 0.5 * delta), delta))
-    loss = loss if weight is None else ew.mul(loss, node_of(weight, "weight"))
-    return wrap(composite._reduced(loss, reduction))
-
-
-def binary_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """-(y log x + (1 - y) log(1 - x)) of probabilities; the logarithms are limited to -100."""
-    x, y = node_of(input, "input"), node_of(target, "target")
-    if x.shape != y.shape:
-        raise ValueError(f"Using a target size ({list(y.shape)}) that is different to the input size ({list(x.shape)})")
-    hit, miss = (_bounded_log(p) for p in (x, ew.sub(1.0, x)))
-    loss = ew.neg(ew.add(ew.mul(y, hit), ew.mul(ew.sub(1.0, y), miss)))
-    loss = loss if weight is None else ew.mul(loss, node_of(weight, "weight"))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
-
-
-def _bounded_log(p: Node) -> Node:
-    logs = ew.log(p)
-    return ew.where(ew.lt(logs, -100.0), -100.0, logs)
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """binary_cross_entropy(sigmoid(x), y) without overflow."""
-    x, y = node_of(input, "input"), node_of(target, "target")
-    how, positive = _reduction(reduction, size_average, reduce), _maybe(pos_weight, "pos_weight")
-    return wrap(composite.binary_cross_entropy_with_logits(x, y, _maybe(weight, "weight"), how, positive))
-
-
-def kl_div(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
-    """y (log y - x) of log-probabilities x; "batchmean" divides the sum by the first axis."""
-    x, y = node_of(input, "input"), node_of(target, "target")
-    if log_target:
-        loss = ew.mul(ew.exp(y), ew.sub(y, x))
+def _bag_of(offsets: Node, length: int, include_last: bool) -> Node:
+    """(B, N): does element i lie in bag b?"""
+    count = offsets.shape[0] - include_last
+    starts = movement.narrow(offsets, 0, 0, count)
+    if include_last:
+        ends = movement.narrow(offsets, 0, 1, count)
     else:
-        entropy = ew.mul(y, ew.log(ew.where(ew.eq(y, 0.0), 1.0, y)))
-        loss = ew.sub(entropy, ew.mul(y, x))
-    how = _reduction(reduction, size_average, reduce)
-    if how == "batchmean":
-        return wrap(ew.div(composite._reduced(loss, "sum"), float(x.shape[0]) if x.type.ndim else 1.0))
-    return wrap(composite._reduced(loss, how))
+        ends = movement.concat([movement.narrow(offsets, 0, 1, count - 1), create.full((1,), length, offsets.dtype)])
+    numbers = create.arange(length)
+    after = ew.ge(numbers, movement.unsqueeze(starts, 1))
+    return ew.logical_and(after, ew.lt(numbers, movement.unsqueeze(ends, 1)))
+
+
+def _reduced_bags(rows: Node, counted: Node, how: str) -> Node:
+    """rows (B or 1, L, D) reduced over L where `counted` (B, L)."""
+    chosen = movement.unsqueeze(counted, -1)
+    number = reduce.sum(ew.cast(counted, rows.dtype), -1)
+    filled = movement.unsqueeze(ew.gt(number, 0.0), -1)
+    if how == "max":
+        best = reduce.max(ew.where(chosen, rows, -math.inf), 1)
+        return ew.where(filled, best, 0.0)
+    if rows.shape[0] == 1 and counted.shape[0] != 1:  # one table of rows for all bags: a product
+        total = contract.matmul(ew.cast(counted, rows.dtype), movement.squeeze(rows, 0))
+    else:
+        total = reduce.sum(ew.where(chosen, rows, 0.0), 1)
+    if how == "sum":
+        return total
+    return ew.div(total, movement.unsqueeze(ew.where(ew.gt(number, 0.0), number, 1.0), -1))
