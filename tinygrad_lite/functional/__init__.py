@@ -3,6 +3,7 @@
 from tinygrad_lite.functional import (
     activations,
     contraction,
+    control,
     convolution,
     ctc,
     diagonals,
@@ -25,6 +26,7 @@ from tinygrad_lite.functional import (
 )
 from tinygrad_lite.functional.activations import *  # noqa: F403
 from tinygrad_lite.functional.contraction import *  # noqa: F403
+from tinygrad_lite.functional.control import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
 from tinygrad_lite.functional.ctc import *  # noqa: F403
 from tinygrad_lite.functional.diagonals import *  # noqa: F403
@@ -48,6 +50,7 @@ from tinygrad_lite.functional.transcendental import *  # noqa: F403
 __all__ = [
     *activations.__all__,
     *contraction.__all__,
+    *control.__all__,
     *convolution.__all__,
     *ctc.__all__,
     *diagonals.__all__,
