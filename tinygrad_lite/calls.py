@@ -25,6 +25,7 @@ from tinygrad_lite.ir.schedule.place import Place, Placement
 from tinygrad_lite.ir.schedule.schedule import Schedule
 
 GRAIN = 16  # flat loops are cut at whole cache lines of float32
+SMALL_PRODUCT = 32 * 32 * 32  # below it packing costs more than it brings
 
 
 @dataclass
@@ -86,7 +87,7 @@ def _product(
     work = math.prod(node.shape) * k // 2  # BLAS does 100 FLOPs in a nanosecond
     owners = tuple(p.owner for p in places)
     found = None
-    if tag == "f32" and packed.outruns_blas():
+    if tag == "f32" and m * n * k >= SMALL_PRODUCT and packed.outruns_blas():
         found = packed.packed_words(shape, addresses, matrix, batch, strides, Scratch)
         if found is not None:
             words, sizes = found

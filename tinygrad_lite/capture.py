@@ -212,6 +212,7 @@ class Capture:
     changes: int = -1
     nodes: list[Node] = field(default_factory=list)
     state_ids: frozenset[int] = frozenset()
+    numbers: list[float] = field(default_factory=list)  # the scalars' values in the last run
 
     def lower(self, workers: int | None = None) -> None:
         """Optimise, schedule and compile."""
@@ -235,16 +236,17 @@ class Capture:
         for each in self.grads_read:
             if (reason := each.broken(tensors, self.handles)) is not None:
                 return reason
-        for i, (tensor, meta, bound) in enumerate(zip(self.handles, self.metas, self.nodes, strict=True)):
-            now = tensor._node
-            if now is bound and now.grad is meta:
-                continue
-            if (reason := self._state_changed(now, meta, self.graph.states[i])) is not None:
-                return reason
-        if any(id(t) in self.state_ids for t in tensors):
-            return "an argument is also read from outside"
-        if any(tensors[i] is not t for i, t in self.pinned):
-            return "an argument that is also read from outside is another tensor now"
+        nodes = [t._node for t in self.handles]
+        if nodes != self.nodes or [n.grad for n in nodes] != self.metas:
+            for node, meta, state in zip(nodes, self.metas, self.graph.states, strict=True):
+                if (reason := self._state_changed(node, meta, state)) is not None:
+                    return reason
+        for tensor in tensors:
+            if id(tensor) in self.state_ids:
+                return "an argument is also read from outside"
+        for i, tensor in self.pinned:
+            if tensors[i] is not tensor:
+                return "an argument that is also read from outside is another tensor now"
         return None
 
     def _state_changed(self, now: Node, meta: GradMeta | None, state: Node) -> str | None:
@@ -270,8 +272,11 @@ class Capture:
         count = len(tensors)
         for buffer, tensor in zip(program.inputs, tensors, strict=False):
             np.copyto(buffer, tensor._read().value)
-        for buffer, scalar in zip(program.inputs[count:], self.scalars, strict=True):
-            buffer[...] = scalar.read()
+        numbers = [scalar.read() for scalar in self.scalars]
+        if numbers != self.numbers:
+            self.numbers = numbers
+            for buffer, number in zip(program.inputs[count:], numbers, strict=True):
+                buffer[...] = number
         for tensor in tensors:
             if tensor._base is not None or self.args_updated:
                 self._refuse_overlap(tensor, tensors)
@@ -301,6 +306,8 @@ class Capture:
 
     def _bind_states(self) -> None:
         nodes = self.nodes
+        if [t._node for t in self.handles] == nodes:
+            return
         for i, tensor in enumerate(self.handles):
             node = tensor._node
             if node is not nodes[i]:
@@ -607,27 +614,24 @@ class CompiledFunction:
                 found[f"{call.label}#{len(found)}"] = call.source
         return found
 
-    def explain(self) -> str:
-        """What was captured, what it cost, and why anything was captured again."""
-        from tinygrad_lite.explain import explain
+    def explain(self) -> Any:
+        """What fused and why not, what was captured again and why, the compile bill, memory, costs: an Explanation."""
+        from tinygrad_lite.explain import Explanation
 
-        return explain(self._latest(), sum(map(len, self._captures.values())), self._reasons)
+        return Explanation(self._latest(), sum(map(len, self._captures.values())), self._reasons)
 
     def profile(self, runs: int = 10) -> Any:
-        """Time by kernel over the calls since the last profile; see `tinygrad_lite.explain.Profile`."""
-        from tinygrad_lite.explain import Profile
+        """Run the latest capture `runs` times on its last arguments, and put everything back: a Profile of its time."""
+        from tinygrad_lite.profiling import Profile
 
-        return Profile(self._latest().program)
+        with _lock:
+            return Profile(self._latest(), runs)
 
-    def memory(self) -> dict[str, int]:
-        """Bytes: arena, greatest live, states, outputs."""
-        program = self._latest().program
-        return {
-            "arena": program.plan.size,
-            "live": program.plan.live,
-            "states": sum(s.type.nbytes for s in program.schedule.graph.states),
-            "outputs": sum(o.nbytes for o in program.outputs),
-        }
+    def memory(self) -> Any:
+        """The memory of the latest capture over its instructions: a Memory, with timeline, peak, what is alive then."""
+        from tinygrad_lite.memory import Memory
+
+        return Memory(self._latest().program)
 
 
 @overload
