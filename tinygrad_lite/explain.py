@@ -1,72 +1,178 @@
-"""What a compiled function consists of and where its time goes, as text and as data."""
+"""What a compiled function consists of and why: the compile bill, fusion, recomputation, recompilation, memory, costs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tinygrad_lite.program import Program
+from tinygrad_lite.instructions import Listing
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.ir.reading import amount
+from tinygrad_lite.ir.schedule.place import is_computed, is_virtual, root_of
+from tinygrad_lite.ir.schedule.why import borders
+from tinygrad_lite.memory import Memory
 
 if TYPE_CHECKING:
     from tinygrad_lite.capture import Capture
 
-
-def explain(capture: Capture, captures: int, reasons: list[str]) -> str:
-    """The compile bill, the shape of the program, its memory, and why it was captured more than once."""
-    program = capture.program
-    passes = sum(p.seconds for p in capture.log.passes)
-    compiled = [r for r in program.kernels.report if r.origin == "compiled"]
-    lines = [
-        f"{capture.graph.name}: {captures} capture(s)",
-        f"  trace     {capture.seconds * 1e3:8.1f} ms  {len(capture.graph)} nodes",
-        f"  passes    {passes * 1e3:8.1f} ms  {len(capture.optimised)} nodes left",
-        f"  schedule  {program.seconds['schedule'] * 1e3:8.1f} ms  {len(program.tape.order[0])} instructions, "
-        f"{sum(c.barrier for c in program.calls)} barriers, {program.workers} worker(s)",
-        f"  kernels   {program.kernels.seconds * 1e3:8.1f} ms  {len(program.kernels)} distinct, {len(compiled)} compiled now",
-        f"  memory    arena {_bytes(program.plan.size)}, greatest live {_bytes(program.plan.live)}",
-    ]
-    lines += [f"  captured again: {reason}" for reason in reasons]
-    return "\n".join(lines)
+TOP = 12  # rows of each list that are printed
 
 
-def _bytes(n: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if n < 1024:
-            return f"{n:.4g} {unit}"
-        n /= 1024
-    return f"{n:.4g} GB"
+class Explanation:
+    """Prints as sections; `to_dict()` has all of it as plain data.
 
+    Attributes:
+        bill: seconds of trace, passes, schedule, kernels; how many kernels are new to this process.
+        fused: op names of each fused group, how many such groups there are.
+        borders: reason → how many values are stored because of it, and their bytes.
+        recomputed: what is computed more than once rather than stored → reason, values, bytes saved.
+        reasons: why the function was captured again, oldest first.
+        costs: FLOPs and bytes of one run: by the ops alone, and as fused.
+    """
 
-@dataclass(frozen=True)
-class Row:
-    """One kind of instruction: how many there are, and the share of the run's cycles, averaged over the workers."""
+    def __init__(self, capture: Capture, captures: int, reasons: list[str]) -> None:
+        self.capture, self.captures, self.reasons = capture, captures, list(reasons)
+        self.listing = Listing(capture.program)
 
-    label: str
-    count: int
-    share: float
+    @cached_property
+    def bill(self) -> dict[str, Any]:
+        kernels = self.capture.program.kernels
+        origins = Counter(r.origin for r in kernels.report)
+        seconds = {
+            "trace": self.capture.seconds,
+            "passes": sum(p.seconds for p in self.capture.log.passes),
+            "schedule": self.capture.program.seconds["schedule"],
+            "kernels": kernels.seconds,
+        }
+        return seconds | {"distinct_kernels": len(kernels), "origins": dict(origins)}
 
+    @cached_property
+    def fused(self) -> dict[str, int]:
+        groups = [g for g in self.capture.program.schedule.groups if len(g.nodes) > 1]
+        return dict(Counter(" ".join(n.op.name for n in g.nodes) for g in groups).most_common())
 
-class Profile:
-    """Cycles by kind of instruction since the counters were last reset; printing shows the largest first."""
+    @cached_property
+    def borders(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for border in borders(self.capture.program.schedule.groups):
+            row = found.setdefault(border.reason, {"values": 0, "bytes": 0})
+            row["values"] += 1
+            row["bytes"] += border.nbytes
+        return dict(sorted(found.items(), key=lambda kv: -kv[1]["bytes"]))
 
-    def __init__(self, program: Program) -> None:
-        ticks, waits = program.tape.ticks, program.tape.barrier_ticks
-        total = max(1, int(ticks.sum() + waits.sum()))
-        sums: dict[str, int] = defaultdict(int)
-        counts: dict[str, int] = defaultdict(int)
-        spent = ticks.sum(0)
-        for i, call in enumerate(program.calls):
-            runs = program.tape.order[0] == i
-            sums[call.label] += int(spent[runs].sum())
-            counts[call.label] += int(runs.sum())
-        rows = [Row(label, counts[label], sums[label] / total) for label in sums]
-        rows.append(Row("wait at barriers", sum(c.barrier for c in program.calls), int(waits.sum()) / total))
-        self.rows = sorted(rows, key=lambda r: -r.share)
+    @cached_property
+    def recomputed(self) -> dict[str, dict[str, Any]]:
+        graph = self.capture.program.schedule.graph
+        again = [n for n in graph.nodes if n.location and n.location.phase == "recompute" and is_computed(n)]
+        readers = self._reading_groups()
+        cheap = [n for n in graph.nodes if is_virtual(n) and n.type.size > 1 and len(readers.get(id(n), ())) > 1]
+        found = {
+            "checkpointed": (again, "checkpoint() asked for it: backward runs this part of forward again"),
+            "made from an element's number": (cheap, "cheaper to compute wherever it is read than to load"),
+        }
+        return {
+            what: {"values": len(nodes), "bytes": sum(n.type.nbytes for n in nodes), "reason": reason}
+            for what, (nodes, reason) in found.items()
+            if nodes
+        }
 
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Rows as plain data."""
-        return [{"label": r.label, "count": r.count, "share": r.share} for r in self.rows]
+    def _reading_groups(self) -> dict[int, set[int]]:
+        """id(value) → the groups that read it, through views or not."""
+        readers: dict[int, set[int]] = {}
+        for number, group in enumerate(self.capture.program.schedule.groups):
+            for node in group.nodes:
+                for operand in node.inputs:
+                    readers.setdefault(id(root_of(operand)), set()).add(number)
+        return readers
+
+    @cached_property
+    def costs(self) -> dict[str, int]:
+        steps = self.listing.steps
+        return {
+            "flops": sum(s.flops for s in steps),
+            "bytes_unfused": sum(n.op.cost(n).bytes for n in _work(self.capture.optimised)),
+            "bytes_fused": sum(s.bytes for s in steps),
+        }
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory plan."""
+        return Memory(self.capture.program)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        names = ("captures", "bill", "fused", "borders", "recomputed", "reasons", "costs")
+        passes = self.capture.log.to_dict()
+        return {name: getattr(self, name) for name in names} | {"passes": passes, "memory": self.memory.to_dict()}
 
     def __str__(self) -> str:
-        return "\n".join(f"{r.share * 100:6.2f} %  {r.count:4d} × {r.label}" for r in self.rows)
+        parts = [self._bill_lines(), self._fusion_lines(), self._border_lines(), self._recompute_lines()]
+        parts += [self._capture_lines(), self._memory_lines(), self._cost_lines()]
+        return "\n".join(line for part in parts for line in part) + "\n"
+
+    def __contains__(self, text: str) -> bool:
+        return text in str(self)
+
+    def _bill_lines(self) -> list[str]:
+        bill, program = self.bill, self.capture.program
+        origins = ", ".join(f"{n} from {o}" if o != "compiled" else f"{n} compiled now" for o, n in bill["origins"].items())
+        shares = f"{len(program.calls)} instructions, {sum(c.barrier for c in program.calls)} barriers"
+        return [
+            f"{self.capture.graph.name}: {self.captures} capture(s)",
+            f"  trace     {bill['trace'] * 1e3:8.1f} ms  {len(self.capture.graph)} nodes",
+            f"  passes    {bill['passes'] * 1e3:8.1f} ms  {len(self.capture.optimised)} nodes left",
+            f"  schedule  {bill['schedule'] * 1e3:8.1f} ms  {shares}, {program.workers} worker(s)",
+            f"  kernels   {bill['kernels'] * 1e3:8.1f} ms  {bill['distinct_kernels']} distinct, {origins or 'none'}",
+        ]
+
+    def _fusion_lines(self) -> list[str]:
+        groups = self.capture.program.schedule.groups
+        nodes = sum(len(g.nodes) for g in groups)
+        lines = [f"fused: {nodes} computed nodes run as {len(groups)} groups"]
+        return lines + _limited([f"  {count:4d} × {_short(ops)}" for ops, count in self.fused.items()])
+
+    def _border_lines(self) -> list[str]:
+        rows = [f"  {r['values']:4d} values, {amount(r['bytes'], 'B'):>8}: {why}" for why, r in self.borders.items()]
+        return ["not fused, so stored between kernels:", *(_limited(rows) or ["  nothing"])]
+
+    def _recompute_lines(self) -> list[str]:
+        rows = [
+            f"  {r['values']:4d} values, {amount(r['bytes'], 'B'):>8} {what}: {r['reason']}"
+            for what, r in self.recomputed.items()
+        ]
+        return ["recomputed instead of stored:", *(rows or ["  nothing"])]
+
+    def _capture_lines(self) -> list[str]:
+        return [f"captured again: {reason}" for reason in self.reasons] or ["captured once: no guard has failed"]
+
+    def _memory_lines(self) -> list[str]:
+        memory = self.memory
+        at_peak = ", ".join(f"{b.name} {amount(b.nbytes, 'B')}" for b in memory.at_peak()[:4])
+        return [
+            f"memory: arena {amount(memory.arena, 'B')}, greatest live {amount(memory.live, 'B')}, "
+            f"states {amount(memory.states, 'B')}",
+            f"  peak at instruction {memory.peak}: {at_peak or 'nothing'}",
+        ]
+
+    def _cost_lines(self) -> list[str]:
+        costs = self.costs
+        return [
+            f"a run: {amount(costs['flops'], 'FLOP')}; {amount(costs['bytes_fused'], 'B')} cross the kernels' borders, "
+            f"{amount(costs['bytes_unfused'], 'B')} would without fusion"
+        ]
+
+
+def _work(graph: Graph) -> Iterable[Any]:
+    return (n for n in graph.nodes if n.op.kind not in (Kind.LEAF, Kind.MOVEMENT) and not is_virtual(n))
+
+
+def _short(ops: str, most: int = 14) -> str:
+    words = ops.split()
+    return " ".join(words[:most]) + (f" … ({len(words)} ops)" if len(words) > most else "")
+
+
+def _limited(rows: list[str]) -> list[str]:
+    return rows if len(rows) <= TOP else [*rows[:TOP], f"  and {len(rows) - TOP} more kinds"]
