@@ -17,6 +17,8 @@ from tinygrad_lite.nn.activation import (
     Softplus,
     Tanh,
 )
+from tinygrad_lite.nn.adaptive import AdaGN, AdaGroupNorm, AdaLayerNorm, AdaLN
+from tinygrad_lite.nn.attention import Attention, MultiheadAttention
 from tinygrad_lite.nn.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -27,6 +29,7 @@ from tinygrad_lite.nn.batchnorm import (
     InstanceNorm3d,
     LocalResponseNorm,
 )
+from tinygrad_lite.nn.cache import KVCache, LayerCache, QuantisedLayerCache
 from tinygrad_lite.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential
 from tinygrad_lite.nn.conv import (
     Conv1d,
@@ -39,8 +42,9 @@ from tinygrad_lite.nn.conv import (
     Unfold,
 )
 from tinygrad_lite.nn.dropout import Dropout
-from tinygrad_lite.nn.embedding import Embedding
-from tinygrad_lite.nn.linear import Flatten, Identity, Linear, Unflatten
+from tinygrad_lite.nn.embedding import Embedding, EmbeddingBag
+from tinygrad_lite.nn.feedforward import FeedForward, GatedFeedForward, GeGLU, SwiGLU
+from tinygrad_lite.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from tinygrad_lite.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -75,16 +79,30 @@ from tinygrad_lite.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from tinygrad_lite.nn.positions import LearnedPositions, RelativePositionBias, RotaryPositions, SinusoidalPositions
+from tinygrad_lite.nn.residual import DropPath, Residual
+from tinygrad_lite.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "ELU",
     "GELU",
+    "AdaGN",
+    "AdaGroupNorm",
+    "AdaLN",
+    "AdaLayerNorm",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "Attention",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -93,6 +111,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "Bilinear",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -100,10 +119,15 @@ __all__ = [
     "ConvTranspose2d",
     "ConvTranspose3d",
     "CrossEntropyLoss",
+    "DropPath",
     "Dropout",
     "Embedding",
+    "EmbeddingBag",
+    "FeedForward",
     "Flatten",
     "Fold",
+    "GatedFeedForward",
+    "GeGLU",
     "GroupNorm",
     "Hardtanh",
     "HuberLoss",
@@ -112,12 +136,15 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "KLDivLoss",
+    "KVCache",
     "L1Loss",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LayerCache",
     "LayerNorm",
     "LeakyReLU",
+    "LearnedPositions",
     "Linear",
     "LocalResponseNorm",
     "LogSigmoid",
@@ -133,19 +160,31 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "Parameter",
     "ParameterList",
+    "QuantisedLayerCache",
     "RMSNorm",
     "ReLU",
     "ReLU6",
+    "RelativePositionBias",
+    "Residual",
+    "RotaryPositions",
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SinusoidalPositions",
     "SmoothL1Loss",
     "Softmax",
     "Softplus",
+    "SwiGLU",
     "Tanh",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "Unflatten",
     "Unfold",
     "functional",

@@ -1,4 +1,4 @@
-"""Embedding: rows of a table by index."""
+"""Rows of a table by index, one by one or by the bag."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from tinygrad_lite import functional as F
 from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.functional.bags import embedding_bag
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
@@ -71,3 +72,63 @@ def _row(padding_idx: int | None, rows: int) -> int | None:
     if not -rows <= padding_idx < rows:
         raise ValueError(f"padding_idx {padding_idx} lies outside a table of {rows} rows")
     return padding_idx % rows
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of rows of a table over bags of indices.
+
+    Shapes: index (B, N), or (N,) with the bags' starts `offsets` (B,), to (B, embedding_dim); weight (num_embeddings,
+    embedding_dim), first normal. An empty bag gives 0.
+
+    Raises:
+        ValueError: padding_idx outside the table, or a mode other than "sum", "mean", "max".
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if max_norm is not None or scale_grad_by_freq:
+            raise NotImplementedError("EmbeddingBag: max_norm and scale_grad_by_freq are not supported")
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag: mode must be sum, mean or max, not {mode!r}")
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.include_last_offset, self.padding_idx = include_last_offset, _row(padding_idx, num_embeddings)
+        given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
+        self.weight = Parameter(given)
+        if _weight is None:
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial distribution again."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx] = 0.0
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        padding = f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}, mode={self.mode!r}"

@@ -154,3 +154,43 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         return gain * (q if rows >= columns else q.T).reshape(tuple(tensor.shape))
 
     return _draw(tensor, values)
+
+
+def lecun_uniform_(tensor: Tensor) -> Tensor:
+    """Uniform with variance 1 / fan in, for SELU. LeCun et al. 1998."""
+    bound = math.sqrt(3.0 / _fans(tensor)[0])
+    return uniform_(tensor, -bound, bound)
+
+
+def lecun_normal_(tensor: Tensor) -> Tensor:
+    """Normal with variance 1 / fan in, for SELU. LeCun et al. 1998."""
+    return normal_(tensor, 0.0, 1.0 / math.sqrt(_fans(tensor)[0]))
+
+
+# The last parts of the names of weights that end a residual branch.
+RESIDUAL_ENDS = ("proj", "out_proj", "o_proj", "down_proj", "linear2", "c_proj")
+
+
+def gpt2_(module: Any, layers: int, std: float = 0.02, ends: tuple[str, ...] = RESIDUAL_ENDS) -> Any:
+    """GPT-2's scheme over a module: matrices normal, biases 0, those that end a branch scaled by 1 / sqrt(2 layers).
+
+    A matrix ends a branch where its layer's name is one of `ends`. Vectors that are no bias (gains) are left alone.
+    Radford et al. 2019, §2.3. Returns the module.
+    """
+    for name, p in module.named_parameters():
+        path, _, leaf = name.rpartition(".")
+        if p.dim() > 1:
+            normal_(p, std=std / math.sqrt(2 * layers) if path.rpartition(".")[2] in ends else std)
+        elif leaf.endswith("bias"):
+            zeros_(p)
+    return module
+
+
+def apply_(module: Any, scheme: Callable[[Tensor], Tensor]) -> Any:
+    """`scheme` on every weight of two axes or more, zeros in every bias; returns the module."""
+    for name, p in module.named_parameters():
+        if p.dim() > 1:
+            scheme(p)
+        elif name.endswith("bias"):
+            zeros_(p)
+    return module
