@@ -1,7 +1,7 @@
 """The kernels of ops/linalg.py: calls of BLAS and LAPACK by address, on one matrix of a batch after another.
 
-LAPACK is column-major: it sees a contiguous matrix of ours as its transpose. Where the factors of the transpose are those
-of the matrix (Cholesky, SVD, symmetric eigenvalues, determinants) nothing is moved; QR and solving copy and transpose.
+LAPACK is column-major: it sees a contiguous matrix of ours as its transpose. Where the factors of that are those of the
+matrix (Cholesky, SVD, symmetric eigenvalues, determinants) nothing is moved; QR and solving copy and transpose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAILED = """\
 
 
 def _kernel(node: Node, body: str, flops: int, **words: NativeWord) -> Native:
-    """A body over one matrix b of the batch; {t} is the dtype tag, {z} an element's bytes; every element of `words` named."""
+    """A body over one matrix b of the batch; {t} stands for the dtype tag, {z} for an element's bytes."""
     dtype = node.inputs[0].dtype
     text = f"for b in range(lo, hi):\n{body}".replace("{t}", dtype.short).replace("{z}", str(dtype.itemsize))
     known: Mapping[str, NativeWord] = {
@@ -214,8 +214,8 @@ def svd(node: Node) -> Native:
     width = m if node.attrs["full"] else min(m, n)
     body = f"""{_COPY}\
     at = y + {{z}} * total * b
-    call_library14(gesdd, job_at, n_at, m_at, copy, n_at, at + {{z}} * m * width, at + {{z}} * (m * width + k), n_at, at,
-                   width_at, work, length_at, whole, info)
+    call_library14(gesdd, job_at, n_at, m_at, copy, n_at, at + {{z}} * m * width, at + {{z}} * (m * width + k), n_at,
+                   at, width_at, work, length_at, whole, info)
 {_FAILED}"""
     words = _svd_words(node, "A" if node.attrs["full"] else "S")
     return _kernel(node, body, _svd_flops(node), **words, width=width, total=node.shape[-1])
@@ -224,8 +224,8 @@ def svd(node: Node) -> Native:
 def svdvals(node: Node) -> Native:
     """Singular values alone."""
     body = f"""{_COPY}\
-    call_library14(gesdd, job_at, n_at, m_at, copy, n_at, y + {{z}} * k * b, work, n_at, work, k_at, work, length_at, whole,
-                   info)
+    call_library14(gesdd, job_at, n_at, m_at, copy, n_at, y + {{z}} * k * b, work, n_at, work, k_at, work, length_at,
+                   whole, info)
 {_FAILED}"""
     return _kernel(node, body, _svd_flops(node) // 4, **_svd_words(node, "N"))
 
@@ -319,7 +319,8 @@ def eigh(node: Node) -> Native:
     a, s = {{t}}_at(x + {{z}} * n * n * b), {{t}}_at(at + {{z}} * n)
     for i in range(n * n):
         s[i] = a[i]
-    call_library11(syevd, job_at, part_at, n_at, at + {{z}} * n, n_at, at, work, length_at, whole, whole_length_at, info)
+    call_library11(syevd, job_at, part_at, n_at, at + {{z}} * n, n_at, at, work, length_at, whole, whole_length_at,
+                   info)
 {_FAILED}"""
     return _kernel(node, body, 9 * n**3, **_eigen_words(node, "V"))
 

@@ -1,7 +1,7 @@
-"""Factorisations and what is made of them: opaque ops over batches of matrices, by LAPACK in eager mode and in programs.
+"""Factorisations and what is made of them: opaque ops over batches of matrices, by LAPACK, eager and in programs.
 
-An op has one result. Where a factorisation has several, they are packed into the last axis, flattened one after another,
-and the builders slice them out: `svd` U, S, Vh; `eigh` W, Vᵀ; `qr` Qᵀ, R; `slogdet` sign, log |det|. So one cotangent
+An op has one result. Where a factorisation has several, they are packed into the last axis, one after another, and the
+builders slice them out: `svd` U, S, Vh; `eigh` W, Vᵀ; `qr` Qᵀ, R; `slogdet` sign, log |det|. So one cotangent
 holds all parts, and a formula can use them together. Matrices without elements never reach the ops.
 
 Formulas: M. B. Giles, "An extended collection of matrix derivative results" (2008); for QR also Walter, Lehmann, Lamour
@@ -118,13 +118,13 @@ def _each(rule: Callable[..., Array], failure: str) -> Callable[..., Array]:
             parts = [np.asarray(rule(*each, **attrs)) for each in zip(*flat, strict=True)]
         except (np.linalg.LinAlgError, ValueError) as error:
             raise LinAlgError(f"{failure}: {error}") from None
-        return np.stack(parts).reshape(*batch, *parts[0].shape).astype(arrays[0].dtype)
+        return np.stack(parts).reshape((*batch, *parts[0].shape)).astype(arrays[0].dtype)
 
     return batched
 
 
 def _solve(a: Array, b: Array) -> Array:
-    lu, pivots, x, info = scipy.linalg.lapack.get_lapack_funcs("gesv", (a, b))(a, b)
+    _, _, x, info = scipy.linalg.lapack.get_lapack_funcs("gesv", (a, b))(a, b)
     if info:
         raise np.linalg.LinAlgError(f"The diagonal element {info} is zero, the solve could not be completed")
     return x  # type: ignore[no-any-return]
@@ -157,12 +157,12 @@ def _cofactor(a: Array) -> Array:
 
 
 def _eigh(a: Array, *, upper: bool) -> Array:
-    w, v = scipy.linalg.eigh(a.T, lower=upper, driver="evd")
+    w, v = scipy.linalg.eigh(a.T, lower=upper, driver="evd", check_finite=False)
     return np.concatenate([w, v.T.ravel()])
 
 
 def _eigvalsh(a: Array, *, upper: bool) -> Array:
-    return scipy.linalg.eigh(a.T, lower=upper, eigvals_only=True, driver="evd")  # type: ignore[no-any-return]
+    return scipy.linalg.eigh(a.T, lower=upper, eigvals_only=True, driver="evd", check_finite=False)  # type: ignore[no-any-return]
 
 
 def _qr(a: Array, *, complete: bool) -> Array:

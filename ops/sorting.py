@@ -1,4 +1,4 @@
-"""Order: where sorted elements come from, and where elements would go in a sorted row. Both are kernels written out here.
+"""Order: where sorted elements come from, and where elements would go in a sorted row, with their kernels.
 
 Only indices are ops: sorted values are taken by them, and gradients follow. Among floats NaN is the greatest.
 """
@@ -181,7 +181,7 @@ def sort(x: Node, axis: int = -1, descending: bool = False) -> tuple[Node, Node]
 
 
 def searchsorted(edges: Node, values: Node, right: bool = False) -> Node:
-    """How many of the sorted `edges` (a row for all, or one a row of `values`) lie below each value (`right`: or are it)."""
+    """How many of the sorted `edges` (one row, or as many as `values` has) lie below each value, or with `right` are it."""
     if edges.type.ndim == 1:
         flat = record(SEARCHSORTED, edges, movement.reshape(values, (values.type.size,)), right=right)
         return movement.reshape(flat, values.shape)

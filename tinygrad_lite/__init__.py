@@ -6,10 +6,9 @@ import importlib
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as _numpy
-
 from tinygrad_lite import creation as _creation
 from tinygrad_lite import functional as _functional
+from tinygrad_lite import randomness as _randomness
 from tinygrad_lite import tensor as _tensor  # noqa: F401  (the module, before its name is given to the function)
 from tinygrad_lite.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinygrad_lite.creation import *  # noqa: F403
@@ -21,27 +20,33 @@ from tinygrad_lite.functional import *  # noqa: F403
 from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.present import install_drawer as _install_drawer
-from tinygrad_lite.ir.types import DType, float32, float64, int8, int16, int32, int64, uint8
+from tinygrad_lite.ir.types import DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ir.types import DType as dtype
 from tinygrad_lite.ir.types import bool_ as bool
+from tinygrad_lite.ir.types import float16 as half
 from tinygrad_lite.ir.types import float32 as float
 from tinygrad_lite.ir.types import float64 as double
 from tinygrad_lite.ir.types import int16 as short
 from tinygrad_lite.ir.types import int32 as int
 from tinygrad_lite.ir.types import int64 as long
+from tinygrad_lite.ir.types import limits as _limits
+from tinygrad_lite.ops.promote import get_default_dtype, set_default_dtype
+from tinygrad_lite.randomness import *  # noqa: F403
 
 if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
     from tinygrad_lite import autograd, cuda, data, nn, optim, utils, viz  # noqa: F401
     from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
+    from tinygrad_lite.viz.summary import summary  # noqa: F401
 
 __version__ = "0.1.0"
 
 # Imported when first asked for: `import tinygrad_lite` stays quick.
-_SUBPACKAGES = ("autograd", "cuda", "data", "models", "nn", "optim", "utils", "viz")
+_SUBPACKAGES = ("autograd", "cuda", "data", "linalg", "models", "nn", "optim", "utils", "viz")
 _LATE = {
     "compile": "capture",
+    "summary": "viz.summary",
     "load": "serialization",
     "save": "serialization",
     "get_num_threads": "runtime.workers",
@@ -84,19 +89,19 @@ _install_drawer(lambda: importlib.import_module(f"{__name__}.viz"))
 inf, nan, pi = math.inf, math.nan, math.pi
 
 
-def finfo(type: DType = float32) -> _numpy.finfo:
-    """Limits of a floating dtype: .min .max .eps .tiny."""
-    return _numpy.finfo(type.numpy)
+def finfo(type: DType | None = None) -> Any:
+    """Limits of a floating dtype: .min .max .eps .tiny .bits. TypeError for others."""
+    kind = get_default_dtype() if type is None else type
+    if kind.kind != "f":
+        raise TypeError(f"finfo() requires a floating point input type, not {kind!r}")
+    return _limits(kind)
 
 
-def iinfo(type: DType) -> _numpy.iinfo:
-    """Limits of an integer dtype: .min .max."""
-    return _numpy.iinfo(type.numpy)
-
-
-def get_default_dtype() -> DType:
-    """float32."""
-    return float32
+def iinfo(type: DType) -> Any:
+    """Limits of an integer dtype: .min .max .bits. TypeError for others."""
+    if type.kind not in "iu":
+        raise TypeError(f"iinfo() requires an integer input type, not {type!r}")
+    return _limits(type)
 
 
 def is_tensor(obj: Any) -> Any:
@@ -105,8 +110,23 @@ def is_tensor(obj: Any) -> Any:
 
 
 def is_floating_point(input: Tensor) -> Any:
-    """Whether the tensor's dtype is float32 or float64."""
+    """Whether the tensor's dtype is a floating one."""
     return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> Any:
+    """False: there are no complex dtypes."""
+    return input.is_complex()
+
+
+def is_nonzero(input: Tensor) -> Any:
+    """Whether a tensor of one element is not 0. Reads its value; RuntimeError for more or fewer elements."""
+    return input.__bool__()
+
+
+def numel(input: Tensor) -> Any:
+    """The number of elements."""
+    return input.numel()
 
 
 __all__ = [
@@ -117,41 +137,49 @@ __all__ = [
     "Size",
     "Tensor",
     "UserError",
+    "bfloat16",
     "bool",
     "device",
     "double",
     "dtype",
     "enable_grad",
+    "finfo",
     "float",
+    "float16",
     "float32",
     "float64",
-    "finfo",
-    "iinfo",
     "get_default_dtype",
     "get_rng_state",
+    "half",
+    "iinfo",
     "inf",
     "inference_mode",
     "initial_seed",
     "int",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
+    "is_complex",
     "is_floating_point",
     "is_grad_enabled",
+    "is_nonzero",
     "is_tensor",
     "long",
     "manual_seed",
     "nan",
     "no_grad",
+    "numel",
     "pi",
     "seed",
+    "set_default_dtype",
     "set_grad_enabled",
     "set_rng_state",
     "short",
     "tensor",
     "uint8",
     *_creation.__all__,
+    *_randomness.__all__,
     *_functional.__all__,
     *_SUBPACKAGES,
     *_LATE,

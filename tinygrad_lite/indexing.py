@@ -75,8 +75,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
     """Of an index that is one mask among integers, slices, None and Ellipsis: the view that those make, the mask over its
-    axes from the mask's on, and how many of them lie behind the mask. None for other indices, and for a mask that does
-    not fit. Such a place can be assigned to without knowing how many elements the mask picks.
+    last axes, and how many of these lie behind it. None for other indices, and for a mask that does not fit.
+
+    Such a place can be assigned to without knowing how many elements the mask picks.
     """
     items = list(index) if isinstance(index, tuple) else [index]
     places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype is bool_ and item.ndim]
@@ -100,8 +101,8 @@ def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
 
 
 def _beside_mask(source: Node, masked: int, rest: int) -> Node | None:
-    """`source` with the axis along which it would run through the picked elements stretched over the mask's; None where it
-    has a value for each of them."""
+    """`source` with the axis that runs through the picked elements stretched over the mask's; None where it has a value
+    for each of them."""
     if source.type.ndim <= rest:
         return source
     at = source.type.ndim - rest - 1

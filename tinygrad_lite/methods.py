@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite import creation, fillers, indexing
+from tinygrad_lite import creation, fillers, indexing, randomness
 from tinygrad_lite import functional as F
 from tinygrad_lite.device import check_device
 from tinygrad_lite.device import device as Device
@@ -38,21 +38,23 @@ _UNCHANGING = """
     nanmedian nanquantile nansum positive quantile signbit
 """.split()  # noqa: SIM905
 _OTHERS = """
-    addmm adjoint all allclose amax amin any argmax argmin argsort argwhere bernoulli bincount bmm broadcast_to
-    bucketize chunk contiguous count_nonzero cumprod cumsum diag diag_embed diagflat diagonal diagonal_scatter dot
-    dsplit equal expand expand_as flatten flip fliplr flipud gather histc histogram hsplit index_add index_copy
-    index_fill index_put index_reduce index_select isclose isfinite isin isinf isnan kthvalue log_softmax logsumexp
-    masked_scatter masked_select matmul max maximum mean median min minimum mm moveaxis movedim msort multinomial mv
-    narrow nonzero norm outer permute prod put ravel repeat repeat_interleave reshape reshape_as roll rot90 scatter
-    scatter_add scatter_reduce select select_scatter slice_scatter softmax sort split split_with_sizes squeeze std
-    sum swapaxes swapdims t take take_along_dim tensor_split tile topk trace transpose tril triu unbind unflatten
-    unique unique_consecutive unsqueeze var view view_as vsplit
+    addbmm addmm addmv addr adjoint all allclose amax amin any argmax argmin argsort argwhere baddbmm bernoulli
+    bincount bmm broadcast_to bucketize cholesky cholesky_inverse cholesky_solve chunk contiguous corrcoef
+    count_nonzero cov cross cumprod cumsum det diag diag_embed diagflat diagonal diagonal_scatter dot dsplit equal
+    expand expand_as flatten flip fliplr flipud gather ger histc histogram hsplit index_add index_copy index_fill
+    index_put index_reduce index_select inner inverse isclose isfinite isin isinf isnan kron kthvalue log_softmax
+    logdet logsumexp masked_scatter masked_select matmul matrix_exp matrix_power max maximum mean median min minimum
+    mm moveaxis movedim msort multinomial mv narrow nonzero norm outer permute pinverse prod put qr ravel repeat
+    repeat_interleave reshape reshape_as roll rot90 scatter scatter_add scatter_reduce select select_scatter
+    slice_scatter slogdet softmax sort split split_with_sizes squeeze std sum svd swapaxes swapdims t take
+    take_along_dim tensor_split tile topk trace transpose tril triu unbind unflatten unique unique_consecutive
+    unsqueeze var vdot view view_as vsplit
 """.split()  # noqa: SIM905
 _INPLACE_OTHERS = """
-    cumprod cumsum index_add index_copy index_fill index_put index_reduce masked_scatter put scatter scatter_add
-    scatter_reduce tril triu
+    addbmm addmm addmv addr baddbmm cumprod cumsum index_add index_copy index_fill index_put index_reduce
+    masked_scatter put scatter scatter_add scatter_reduce tril triu
 """.split()  # noqa: SIM905
-_SOURCES = {**vars(F), "bernoulli": creation.bernoulli, "multinomial": creation.multinomial}
+_SOURCES = {**vars(F), **vars(randomness)}
 
 
 def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -96,7 +98,7 @@ def zero_(self: Tensor) -> Tensor:
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 at probability p, else 0."""
     chance = p.expand(self.shape) if isinstance(p, Tensor) else creation.full(self.shape, float(p))
-    drawn = creation.bernoulli(chance, generator=generator)
+    drawn = randomness.bernoulli(chance, generator=generator)
     return self._write(ew.cast(drawn._read(), self.dtype))
 
 

@@ -5,6 +5,7 @@ from tinygrad_lite.functional import (
     contraction,
     control,
     convolution,
+    decomposition,
     ctc,
     diagonals,
     distances,
@@ -28,6 +29,7 @@ from tinygrad_lite.functional.activations import *  # noqa: F403
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.control import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
+from tinygrad_lite.functional.decomposition import *  # noqa: F403
 from tinygrad_lite.functional.ctc import *  # noqa: F403
 from tinygrad_lite.functional.diagonals import *  # noqa: F403
 from tinygrad_lite.functional.distances import *  # noqa: F403
@@ -52,6 +54,7 @@ __all__ = [
     *contraction.__all__,
     *control.__all__,
     *convolution.__all__,
+    *decomposition.__all__,
     *ctc.__all__,
     *diagonals.__all__,
     *distances.__all__,

@@ -58,7 +58,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` with negative indices and broadcasting; without `dim`, of the flattened tensor and without negative ones."""
+    """`gather` with negative indices and broadcasting; without `dim`, of the flattened tensor, without negative ones."""
     x, picks = node_of(input, "input"), _index(indices, "take_along_dim(): indices")
     if dim is None:
         flat = movement.reshape(x, (x.type.size,))
@@ -219,7 +219,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Node, Node, Node, int]:
-    """base, index and source of an op on slices; source must have base's shape but along `dim`, where it has the index's."""
+    """base, index, source and axis of an op on slices. The source has base's shape but along `dim`, where it has the index's."""
     base, picks, added = node_of(input, "input"), _vector(index, name), node_of(source, "source")
     axis = movement.normalize_axis(dim, base.type.ndim)
     if added.dtype is not base.dtype:
@@ -237,8 +237,8 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
             and added.type.size * base.shape[axis] == base.type.size * added.shape[axis]
         )
         raise (IndexError if name == "index_copy" and only_count else RuntimeError)(
-            f"{name}(): source must have shape {list(expected)} for {base.type} and an index of {picks.shape[0]} along dim "
-            f"{dim}, got {list(added.shape)}"
+            f"{name}(): source must have shape {list(expected)} for {base.type} and an index of {picks.shape[0]} along "
+            f"dim {dim}, got {list(added.shape)}"
         )
     return base, picks, added, axis
 
@@ -251,7 +251,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`input` with its slices at `index` along `dim` replaced by those of `source`; of repeated indices the last stands."""
+    """`input` with its slices at `index` along `dim` replaced by `source`'s; of repeated indices the last stands."""
     base, picks, added, axis = _slices("index_copy", input, dim, index, source)
     return wrap(movement.reshape(indexing.put(base, picks, added, axis), tuple(input.shape)))
 
@@ -297,7 +297,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with elements of the flattened tensor replaced by `source`, or increased by it; negative indices count back."""
+    """`input` with elements of the flattened tensor replaced, or increased, by `source`; negative indices count back."""
     base, picks, added = node_of(input, "input"), _index(index, "put(): index"), node_of(source, "source")
     if added.dtype is not base.dtype:
         raise RuntimeError(f"put(): self and source expected to have the same dtype, got {base.type} and {added.type}")

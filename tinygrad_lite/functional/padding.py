@@ -74,7 +74,7 @@ def _along(x: Node, axis: int, before: int, after: int, mode: str) -> Node:
     limit = {"reflect": size - 1, "circular": size}.get(mode)
     if limit is not None and max(before, after) > limit:
         raise RuntimeError(
-            f"pad: mode {mode!r} takes at most {limit} elements at dimension {axis} of {x.type}, got ({before}, {after})"
+            f"pad: mode {mode!r} takes at most {limit} elements at dim {axis} of {x.type}, got ({before}, {after})"
         )
     head, tail = _CONTINUED[mode]
     parts = [x]

@@ -1,4 +1,4 @@
-"""Order, search and counting. What sizes do not depend on values records; `unique`, `bincount` and the like read them."""
+"""Order, search and counting. `unique`, `bincount` and the like, whose results' sizes depend on values, read them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tinygrad_lite.functional.common import Scalar, fresh, node_of, unwrap, wrap
 from tinygrad_lite.functional.reduction import ValuesIndices
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import bool_, float32, float64, int32, int64
+from tinygrad_lite.ir.record import leaf
+from tinygrad_lite.ir.types import float32, float64, int32, int64
 from tinygrad_lite.ops import create, indexing, movement, reduce, sorting
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.promote import result_type
@@ -188,7 +188,7 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:
-    """(hist, bin_edges): counts, or sums of `weight`, between sorted edges or in equal bins of `range`; the last is closed.
+    """(hist, bin_edges): counts, or sums of `weight`, between edges or in equal bins of `range`; the last is closed.
 
     Args:
         density: divide by the total and by the bins' widths.
@@ -269,7 +269,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct elements (or slices along `dim`) in order; optionally where each went, and how often. Reads values."""
+    """The distinct elements (or slices along `dim`) in order; optionally where each went, how often. Reads values."""
     values = input._values("unique()")
     axis = None if dim is None else movement.normalize_axis(dim, input.ndim)
     found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
@@ -280,7 +280,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of each run of equal elements (or slices along `dim`); optionally run numbers and lengths. Reads values."""
+    """The first of each run of equals (elements, or slices along `dim`); optionally its number, its length. Reads values."""
     values = input._values("unique_consecutive()")
     axis = 0 if dim is None else movement.normalize_axis(dim, input.ndim)
     rows = values.reshape(-1) if dim is None else np.moveaxis(values, axis, 0)

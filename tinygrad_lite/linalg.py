@@ -1,0 +1,7 @@
+"""torch.linalg: determinants, solving, factorisations, norms. A LinAlgError is a RuntimeError, as in PyTorch."""
+
+from tinygrad_lite.errors import LinAlgError
+from tinygrad_lite.functional import linalg as _functions
+from tinygrad_lite.functional.linalg import *  # noqa: F403
+
+__all__ = ["LinAlgError", *_functions.__all__]
