@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from tinygrad_lite.functional.common import node_of, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.types import int64
 from tinygrad_lite.ops import elementwise as ew
-from tinygrad_lite.ops import movement, reduce
+from tinygrad_lite.ops import indexing, movement, reduce
+from tinygrad_lite.ops.leaf import constant
 
-__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 
 
 def maybe(x: Tensor | None, name: str) -> Node | None:
@@ -43,6 +46,23 @@ def distance_between(a: Node, b: Node, p: float, eps: float, keepdim: bool = Fal
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """‖x1 - x2 + eps‖ of order p along the last axis."""
     return wrap(distance_between(node_of(x1, "x1"), node_of(x2, "x2"), p, eps, keepdim))
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of order p between the rows of a matrix (N, M): (N (N - 1) / 2,), row 0 to 1, 0 to 2, … first.
+
+    Raises:
+        RuntimeError: not a matrix, or a negative p.
+    """
+    x = node_of(input, "input")
+    if x.type.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {x.type.ndim}D")
+    if p < 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
+    pairs = list(itertools.combinations(range(x.shape[0]), 2))
+    first, second = (constant([pair[i] for pair in pairs], int64) for i in (0, 1))
+    gap = ew.sub(indexing.gather(x, first), indexing.gather(x, second))
+    return wrap(length_of(gap, float(p), -1, False))
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-def _reduction(reduction: str, size_average: Any, reduce_: Any) -> str:
+def legacy_reduction(reduction: str, size_average: Any, reduce_: Any) -> str:
     """The reduction, with PyTorch's two deprecated flags in place of it."""
     if size_average is None and reduce_ is None:
         return reduction
@@ -65,7 +65,7 @@ def cross_entropy(
         ValueError, RuntimeError: shapes or dtypes that do not fit. IndexError: a class out of range.
     """
     x, y = node_of(input, "input"), node_of(target, "target")
-    how = _reduction(reduction, size_average, reduce)
+    how = legacy_reduction(reduction, size_average, reduce)
     return wrap(composite.cross_entropy(x, y, maybe(weight, "weight"), ignore_index, how, label_smoothing))
 
 
@@ -80,7 +80,7 @@ def nll_loss(
 ) -> Tensor:
     """-input[target] of log-probabilities."""
     x, y = node_of(input, "input"), node_of(target, "target")
-    how = _reduction(reduction, size_average, reduce)
+    how = legacy_reduction(reduction, size_average, reduce)
     return wrap(composite.nll_loss(x, y, maybe(weight, "weight"), ignore_index, how))
 
 
@@ -91,17 +91,37 @@ def _elementwise_loss(name: str, formula: Callable[[Node, Node], Node], doc: str
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
+        weight: Tensor | None = None,
     ) -> Tensor:
         value = formula(node_of(input, "input"), node_of(target, "target"))
-        return wrap(composite._reduced(value, _reduction(reduction, size_average, reduce)))
+        how = legacy_reduction(reduction, size_average, reduce)
+        if weight is None:
+            return wrap(composite._reduced(value, how))
+        factor = _weight_like(weight, input)
+        total = composite._reduced(ew.mul(value, factor), "sum" if how == "mean" else how)
+        return wrap(ew.div(total, reduction_ops.sum(factor)) if how == "mean" else total)
 
     loss.__name__ = loss.__qualname__ = name
     loss.__doc__ = doc
     return loss
 
 
-mse_loss = _elementwise_loss("mse_loss", lambda x, y: composite.mse_loss(x, y, "none"), "(x - y)².")
-l1_loss = _elementwise_loss("l1_loss", lambda x, y: composite.l1_loss(x, y, "none"), "|x - y|.")
+mse_loss = _elementwise_loss(
+    "mse_loss",
+    lambda x, y: composite.mse_loss(x, y, "none"),
+    "(x - y)²; with `weight`, of input's shape, a mean is weighted.",
+)
+l1_loss = _elementwise_loss(
+    "l1_loss",
+    lambda x, y: composite.l1_loss(x, y, "none"),
+    "|x - y|; with `weight`, of input's shape, a mean is weighted.",
+)
+
+
+def _weight_like(weight: Tensor, input: Tensor) -> Node:
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError(f"Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}")
+    return node_of(weight, "weight")
 
 
 def smooth_l1_loss(
@@ -115,7 +135,7 @@ def smooth_l1_loss(
     """d² / (2 beta) where d = |x - y| < beta, else d - beta / 2."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    how = _reduction(reduction, size_average, reduce)
+    how = legacy_reduction(reduction, size_average, reduce)
     if beta == 0:
         return l1_loss(input, target, reduction=how)
     return wrap(ew.div(huber_loss(input, target, how, beta)._read(), beta))
@@ -149,7 +169,7 @@ def binary_cross_entropy(
     hit, miss = (_bounded_log(p) for p in (x, ew.sub(1.0, x)))
     loss = ew.neg(ew.add(ew.mul(y, hit), ew.mul(ew.sub(1.0, y), miss)))
     loss = loss if weight is None else ew.mul(loss, node_of(weight, "weight"))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def _bounded_log(p: Node) -> Node:
@@ -168,7 +188,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy(sigmoid(x), y) without overflow."""
     x, y = node_of(input, "input"), node_of(target, "target")
-    how, positive = _reduction(reduction, size_average, reduce), maybe(pos_weight, "pos_weight")
+    how, positive = legacy_reduction(reduction, size_average, reduce), maybe(pos_weight, "pos_weight")
     return wrap(composite.binary_cross_entropy_with_logits(x, y, maybe(weight, "weight"), how, positive))
 
 
@@ -187,7 +207,7 @@ def kl_div(
     else:
         entropy = ew.mul(y, ew.log(ew.where(ew.eq(y, 0.0), 1.0, y)))
         loss = ew.sub(entropy, ew.mul(y, x))
-    how = _reduction(reduction, size_average, reduce)
+    how = legacy_reduction(reduction, size_average, reduce)
     if how == "batchmean":
         return wrap(ew.div(composite._reduced(loss, "sum"), float(x.shape[0]) if x.type.ndim else 1.0))
     return wrap(composite._reduced(loss, how))
@@ -215,7 +235,7 @@ def soft_margin_loss(
     """log(1 + exp(-y x)) for targets of 1 and -1; it does not overflow."""
     x, y = node_of(input, "input"), node_of(target, "target")
     loss = ew.neg(composite.log_sigmoid(ew.mul(x, y)))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def multilabel_soft_margin_loss(
@@ -232,7 +252,7 @@ def multilabel_soft_margin_loss(
     loss = ew.neg(ew.add(ew.mul(y, hit), ew.mul(ew.sub(1.0, y), miss)))
     loss = loss if weight is None else ew.mul(loss, node_of(weight, "weight"))
     loss = reduction_ops.mean(loss, -1) if loss.type.ndim else loss
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def _class_rows(name: str, x: Node, y: Node, per_class: bool) -> tuple[Node, Node, bool]:
@@ -280,7 +300,7 @@ def multi_margin_loss(
         if w.shape != (classes,):
             raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {w.type}")
         loss = ew.mul(loss, movement.unsqueeze(indexing.gather(w, index), 1))
-    return _by_rows(ew.div(_total(loss, 1), float(classes)), single, _reduction(reduction, size_average, reduce))
+    return _by_rows(ew.div(_total(loss, 1), float(classes)), single, legacy_reduction(reduction, size_average, reduce))
 
 
 def _by_rows(loss: Node, single: bool, reduction: str) -> Tensor:
@@ -312,7 +332,7 @@ def multilabel_margin_loss(
     gap = ew.add(ew.sub(1.0, movement.unsqueeze(scores, 2)), movement.unsqueeze(x, 1))
     counts = ew.logical_and(ew.logical_and(movement.unsqueeze(valid, 2), others), ew.gt(gap, 0.0))
     loss = ew.div(_total(ew.where(counts, gap, 0.0), (1, 2)), float(classes))
-    return _by_rows(loss, single, _reduction(reduction, size_average, reduce))
+    return _by_rows(loss, single, legacy_reduction(reduction, size_average, reduce))
 
 
 # ---- pairs and triples --------------------------------------------------------------------------------------------
@@ -339,7 +359,7 @@ def margin_ranking_loss(
             f"{list(a.shape)}, input2: {list(b.shape)}, target: {list(y.shape)} "
         )
     loss = _at_least_zero(ew.add(ew.mul(ew.neg(y), ew.sub(a, b)), float(margin)))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def hinge_embedding_loss(
@@ -354,7 +374,7 @@ def hinge_embedding_loss(
     x, y = node_of(input, "input"), node_of(target, "target")
     apart = ew.where(ew.ne(y, 1), _at_least_zero(ew.sub(float(margin), x)), 0.0)
     loss = ew.add(apart, ew.where(ew.ne(y, -1), x, 0.0))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def cosine_embedding_loss(
@@ -383,7 +403,7 @@ def cosine_embedding_loss(
     cosine = ew.div(_total(ew.mul(a, b), -1), ew.sqrt(squares))
     near = ew.where(ew.eq(y, 1), ew.sub(1.0, cosine), 0.0)
     apart = ew.where(ew.eq(y, -1), _at_least_zero(ew.sub(cosine, float(margin))), 0.0)
-    return wrap(composite._reduced(ew.add(near, apart), _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(ew.add(near, apart), legacy_reduction(reduction, size_average, reduce)))
 
 
 def triplet_margin_loss(
@@ -415,7 +435,7 @@ def triplet_margin_loss(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
             f"anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
         )
-    how = _reduction(reduction, size_average, reduce)
+    how = legacy_reduction(reduction, size_average, reduce)
     return triplet_margin_with_distance_loss(
         anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=how
     )
@@ -466,7 +486,7 @@ def poisson_nll_loss(
         safe = ew.where(many, y, 2.0)
         factorial = ew.add(ew.sub(ew.mul(safe, ew.log(safe)), safe), ew.mul(ew.log(ew.mul(safe, 2 * math.pi)), 0.5))
         loss = ew.add(loss, ew.where(many, factorial, 0.0))
-    return wrap(composite._reduced(loss, _reduction(reduction, size_average, reduce)))
+    return wrap(composite._reduced(loss, legacy_reduction(reduction, size_average, reduce)))
 
 
 def gaussian_nll_loss(

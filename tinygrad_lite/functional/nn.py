@@ -1,4 +1,4 @@
-"""Normalisation over the last axes, attention, bilinear maps and bags of embeddings."""
+"""Normalisation over the last axes, attention and bags of embeddings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tinygrad_lite.functional.common import node_of, wrap
+from tinygrad_lite.functional.contraction import bilinear
 from tinygrad_lite.functional.distances import maybe
 from tinygrad_lite.generator import default_generator
 from tinygrad_lite.handle import Tensor
@@ -78,23 +79,6 @@ def _repeat_heads(x: Node, query: Node) -> Node:
     wide = movement.unsqueeze(x, -3)
     wide = movement.expand(wide, (*x.shape[:-3], heads, wanted // heads, *x.shape[-2:]))
     return movement.reshape(wide, (*x.shape[:-3], wanted, *x.shape[-2:]))
-
-
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1ᵀ W_o x2 + b_o for x1 (*, I), x2 (*, J), weight (O, I, J), bias (O,): (*, O).
-
-    Raises:
-        RuntimeError: shapes that do not fit.
-    """
-    a, b, w = (node_of(x, n) for x, n in ((input1, "input1"), (input2, "input2"), (weight, "weight")))
-    fits = w.type.ndim == 3 and a.shape[:-1] == b.shape[:-1] and (a.shape[-1:] + b.shape[-1:]) == w.shape[1:]
-    if not fits or (bias is not None and tuple(bias.shape) != w.shape[:1]):
-        raise RuntimeError(f"bilinear: inputs {a.type} and {b.type} do not fit weight {w.type} and its bias")
-    outputs, left, right = w.shape
-    rows = movement.reshape(movement.permute(w, (1, 0, 2)), (left, outputs * right))
-    mixed = movement.reshape(contract.matmul(a, rows), (*a.shape[:-1], outputs, right))
-    result = reduce.sum(ew.mul(mixed, movement.unsqueeze(b, -2)), -1)
-    return wrap(result if bias is None else ew.add(result, node_of(bias, "bias")))
 
 
 # ---- bags of embeddings -------------------------------------------------------------------------------------------

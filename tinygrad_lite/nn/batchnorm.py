@@ -30,12 +30,13 @@ class _ChannelNorm(Module):
         track_running_stats: bool,
         device: Any,
         dtype: Any,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name in ("weight", "bias"):
-            made = Parameter(empty(num_features, device=device, dtype=dtype)) if affine else None
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, made)
         kept = {"device": device, "dtype": dtype}
         self.register_buffer("running_mean", zeros(num_features, **kept) if track_running_stats else None)
@@ -53,8 +54,9 @@ class _ChannelNorm(Module):
     def reset_parameters(self) -> None:
         """Weight to 1, bias to 0, and the running moments to their start."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check(self, input: Tensor) -> None:
@@ -69,7 +71,7 @@ class _ChannelNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 
@@ -83,8 +85,9 @@ class _BatchNorm(_ChannelNorm):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
@@ -134,8 +137,9 @@ class _InstanceNorm(_ChannelNorm):
         track_running_stats: bool = False,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
@@ -200,27 +204,30 @@ class GroupNorm(Module):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name in ("weight", "bias"):
-            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if affine else None
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, made)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight to 1, bias to 0."""
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return normalization.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        sizes, bias = f"{self.num_groups}, {self.num_channels}", self.bias is not None
+        return f"{sizes}, eps={self.eps}, affine={self.affine}, bias={bias}"
 
 
 class LocalResponseNorm(Module):
