@@ -22,12 +22,19 @@ _ROLES = {
     "parameter": {"shape": "box", "style": "filled", "fillcolor": "#fff6d6", "color": "#b59a3a"},
     "input": {"shape": "ellipse", "style": "filled", "fillcolor": "#ffffff", "color": "#333333"},
     "output": {"shape": "ellipse", "style": "filled,bold", "fillcolor": "#ffffff", "color": "#333333"},
+    "merge": {"shape": "circle", "style": "filled", "fillcolor": "#ffffff", "color": "#333333"},
     "update": {"shape": "box", "style": "filled,dashed", "fillcolor": "#fff6d6", "color": "#b59a3a"},
 }
 _EDGES = {
     "data": {},
+    "residual": {"color": "#b5713a", "penwidth": "1.8"},
     "saved": {"style": "dashed", "constraint": "false", "color": "#b9a08c", "fontcolor": "#b9a08c"},
     "carried": {"style": "dashed", "constraint": "false", "color": "#333333"},
+}
+_EXPLAINED = {
+    "saved": "dashed edge: kept for backward",
+    "carried": "dashed edge: to the next block",
+    "residual": "thick edge: residual, past its branch",
 }
 _FONT = "Helvetica"
 
@@ -52,6 +59,11 @@ def to_dot(
     return _emit(diagram(graph, depth=depth, cap=cap, movement=movement, fold=fold), legend, rankdir)
 
 
+def dot_of(drawn: Diagram, *, legend: bool = True, rankdir: str = "TB") -> str:
+    """DOT source of any Diagram."""
+    return _emit(drawn, legend, rankdir)
+
+
 def _emit(drawn: Diagram, legend: bool, rankdir: str) -> str:
     import graphviz
 
@@ -63,6 +75,8 @@ def _emit(drawn: Diagram, legend: bool, rankdir: str) -> str:
     names = {key: f"n{i}" for i, key in enumerate(drawn.boxes)}
     _emit_group(dot, drawn, (), _tree(drawn), names)
     for (start, end), edge in drawn.edges.items():
+        if start not in names or end not in names:
+            continue
         dot.edge(names[start], names[end], label=_escaped(_edge_label(edge)), **_EDGES[edge.kind])
     if legend:
         _emit_legend(dot, drawn)
@@ -179,7 +193,7 @@ def _emit_legend(dot: Any, drawn: Diagram) -> None:
         for role in roles:
             box.node(f"legend_{role}", label=role, **_ROLES[role])
         for kind in kinds:
-            text = {"saved": "dashed edge: kept for backward", "carried": "dashed edge: to the next block"}[kind]
+            text = _EXPLAINED[kind]
             box.node(f"legend_{kind}", label=text, shape="plaintext")
 
 

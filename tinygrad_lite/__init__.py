@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports t
     from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
-    from tinygrad_lite.viz.summary import summary  # noqa: F401
+    from tinygrad_lite.viz.tables import summary  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ __version__ = "0.1.0"
 _SUBPACKAGES = ("autograd", "cuda", "data", "linalg", "models", "nn", "optim", "utils", "viz")
 _LATE = {
     "compile": "capture",
-    "summary": "viz.summary",
+    "summary": "viz.tables",
     "load": "serialization",
     "save": "serialization",
     "get_num_threads": "runtime.workers",

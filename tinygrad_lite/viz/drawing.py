@@ -44,7 +44,7 @@ def _content(stage: Presentable, extension: str, options: dict[str, Any]) -> str
     if extension == ".json":
         return stage.to_json(**{"indent": 1, **options})
     if extension == ".html":
-        from tinygrad_lite.viz.page import page
+        from tinygrad_lite.viz.webpage import page
 
         return page(stage, **options)
     raise UserError(f"cannot write a graph as {extension or 'a file without extension'}: use {', '.join(EXTENSIONS)}")
