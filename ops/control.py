@@ -320,7 +320,7 @@ def packing_dtype(dtypes: Sequence[DType]) -> DType:
         return dtypes[0]
     if not any(d.kind == "f" for d in found):
         return int64
-    exact = all(d is float32 or (d.kind != "f" and d.itemsize <= 2) for d in found)
+    exact = all(d.itemsize <= (4 if d.kind == "f" else 2) for d in found)
     return float32 if exact else float64
 
 

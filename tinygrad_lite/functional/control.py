@@ -176,8 +176,8 @@ class _StepTrace:
                 tensor._restore(state)
         if changed:
             raise RuntimeError(
-                f"scan: fn changes a tensor of {changed[0]} from outside the loop. Hand it on in the carry instead; random "
-                "numbers, which move the generator on, must be drawn before the loop and passed in xs"
+                f"scan: fn changes a tensor of {changed[0]} from outside the loop. Hand it on in the carry instead; "
+                "random numbers, which move the generator on, must be drawn before the loop and passed in xs"
             )
 
     def freeze(self, args: list[Node], results: list[Node]) -> tuple[Graph, list[Node]]:

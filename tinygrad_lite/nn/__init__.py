@@ -134,6 +134,7 @@ from tinygrad_lite.nn.resampling import (
     UpsamplingNearest2d,
 )
 from tinygrad_lite.nn.residual import DropPath, Residual
+from tinygrad_lite.nn.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from tinygrad_lite.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -147,6 +148,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaGN",
     "AdaGroupNorm",
@@ -197,6 +201,7 @@ __all__ = [
     "FeedForward",
     "Flatten",
     "Fold",
+    "GRUCell",
     "GatedFeedForward",
     "GaussianNLLLoss",
     "GeGLU",
@@ -217,6 +222,7 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LSTMCell",
     "LayerCache",
     "LayerNorm",
     "LeakyReLU",
@@ -252,6 +258,9 @@ __all__ = [
     "PoissonNLLLoss",
     "QuantisedLayerCache",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
