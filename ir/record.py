@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-
 from tinygrad_lite.ir.node import GradMeta, Location, Node
-from tinygrad_lite.ir.op import Kind, Op, register
-from tinygrad_lite.ir.types import TensorType, dtype_of
+from tinygrad_lite.ir.op import Kind, Op, op_named, register
+from tinygrad_lite.ir.types import TensorType, dtype_of, float32
 
 
 class Mode(threading.local):
@@ -69,8 +68,19 @@ def leaf(value: np.ndarray[Any, Any], grad: GradMeta | None = None, location: Lo
     return Node(LEAF, (), {}, TensorType(dtype_of(value.dtype), value.shape), location, value, grad)
 
 
+# What carries 16-bit floats about without computing; every other op computes in float32 and rounds once.
+_CARRIES = frozenset({Kind.MOVEMENT, Kind.GATHER, Kind.LEAF, Kind.CREATE, Kind.RANDOM, Kind.LOOP})
+_CARRYING_OPS = frozenset({"cast", "detach", "graft", "slice_update", "put", "put_along"})
+
+
 def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
-    """Append `op(*inputs, **attrs)`; the op's inference rule raises at the user's line."""
+    """Append `op(*inputs, **attrs)`; the op's inference rule raises at the user's line.
+
+    Of float16 and bfloat16 operands it is cast(op(cast(x, float32), …), dtype) that is appended.
+    """
+    for i in inputs:
+        if i.type.dtype.is_half and op.kind not in _CARRIES and op.name not in _CARRYING_OPS:
+            return _in_float32(op, inputs, attrs)
     result = op.infer(*[i.type for i in inputs], **attrs)
     needs_grad = mode.grad_enabled and op.vjp is not None and result.dtype.kind == "f" and any(i.grad is not None for i in inputs)
     grad = GradMeta() if needs_grad else None
@@ -81,6 +91,16 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
     if grad is None:
         return Node(LEAF, (), {}, result, None, value)
     return Node(op, inputs, attrs, result, here(), value, grad)
+
+
+def _in_float32(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node:
+    cast = op_named("cast")
+    halves = {i.type.dtype for i in inputs if i.type.dtype.is_half}
+    wide = [record(cast, i, dtype=float32) if i.type.dtype.is_half else i for i in inputs]
+    if len(halves) > 1:
+        raise TypeError(f"{op.name}: operands must have one dtype, got {', '.join(str(i.type) for i in inputs)}")
+    result = record(op, *wide, **attrs)
+    return record(cast, result, dtype=halves.pop()) if result.type.dtype is float32 else result
 
 
 def _value(node: Node, op: Op) -> Any:

@@ -30,7 +30,7 @@ class DType:
     @property
     def is_half(self) -> bool:
         """float16 and bfloat16: 16 bits in memory, float32 in arithmetic, rounded once an operation."""
-        return self.kind == "f" and self.itemsize == 2
+        return self.itemsize == 2 and self.kind == "f"
 
     @property
     def working(self) -> DType:

@@ -11,7 +11,7 @@ import numpy as np
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, only_bytes, register
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ir.types import DType, TensorType, float32
+from tinygrad_lite.ir.types import DType, TensorType, converted, float32
 from tinygrad_lite.ops.promote import Scalar, scalar_dtype
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ def _infer_full(*, value: Scalar, shape: tuple[int, ...], dtype: DType) -> Tenso
 
 
 def _full(*, value: Scalar, shape: tuple[int, ...], dtype: DType) -> Array:
-    return np.full(shape, value, dtype.numpy)
+    return converted(np.full(shape, value, dtype.working.numpy), dtype)
 
 
 def _infer_arange(*, start: Scalar, step: Scalar, size: int, dtype: DType) -> TensorType:
@@ -35,7 +35,7 @@ def _infer_arange(*, start: Scalar, step: Scalar, size: int, dtype: DType) -> Te
 
 def _arange(*, start: Scalar, step: Scalar, size: int, dtype: DType) -> Array:
     """start + i step, in int64 or float64, rounded once."""
-    return (start + step * np.arange(size)).astype(dtype.numpy)
+    return converted(start + step * np.arange(size), dtype)
 
 
 FULL = register(Op("full", Kind.CREATE, _infer_full, _full, cost=only_bytes))

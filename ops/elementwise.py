@@ -12,10 +12,10 @@ from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ir.types import DType, TensorType, bool_, float32, int64
+from tinygrad_lite.ir.types import DType, TensorType, bool_, converted, int64
 from tinygrad_lite.ops import movement
 from tinygrad_lite.ops.leaf import constant
-from tinygrad_lite.ops.promote import Operand, result_type
+from tinygrad_lite.ops.promote import Operand, get_default_dtype, result_type
 
 # ---- inference ------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ def _infer_cast(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _cast(x: np.ndarray[Any, Any], *, dtype: DType) -> np.ndarray[Any, Any]:
-    return x.astype(dtype.numpy)
+    return converted(x, dtype)
 
 
 CAST = register(
@@ -271,7 +271,7 @@ def _aligned(name: str, operands: Sequence[Operand], dtype: DType | None = None)
 
 def _floating(operands: Sequence[Operand]) -> DType:
     dtype = result_type(operands)
-    return dtype if dtype.kind == "f" else float32
+    return dtype if dtype.kind == "f" else get_default_dtype()
 
 
 def _binary(op: Op, a: Operand, b: Operand) -> Node:

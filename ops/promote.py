@@ -15,12 +15,29 @@ Operand = Node | Scalar
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2}
 
 
+_default: list[DType] = [float32]
+
+
+def get_default_dtype() -> DType:
+    """What Python floats become, and integers where a function needs floats: float32 unless set otherwise."""
+    return _default[0]
+
+
+def set_default_dtype(d: DType) -> None:
+    """Let Python floats become `d`. TypeError unless it is a floating dtype."""
+    if not isinstance(d, DType) or d.kind != "f":
+        raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
+    _default[0] = d
+
+
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype to which both convert without changing category; floats outrank integers of any width."""
     if a is b:
         return a
     if _RANK[a.kind] != _RANK[b.kind]:
         return a if _RANK[a.kind] > _RANK[b.kind] else b
+    if a.is_half or b.is_half:  # float16 and bfloat16 do not hold each other
+        return float32 if a.is_half and b.is_half else (b if a.is_half else a)
     return dtype_of(np.promote_types(a.numpy, b.numpy))
 
 
@@ -28,7 +45,7 @@ def scalar_dtype(value: Scalar) -> DType:
     """The default dtype of a Python scalar."""
     if isinstance(value, bool):
         return bool_
-    return int64 if isinstance(value, int) else float32
+    return int64 if isinstance(value, int) else _default[0]
 
 
 def result_type(operands: Sequence[Operand]) -> DType:

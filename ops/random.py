@@ -20,7 +20,8 @@ import numpy as np
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, register
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ir.types import DType, TensorType, float32, int64
+from tinygrad_lite.ir.types import DType, TensorType, float16, float32, int64
+from tinygrad_lite.ops import elementwise
 
 Array = np.ndarray[Any, Any]
 
@@ -95,9 +96,15 @@ NORMAL = _op("normal", _normal, 150)
 
 def uniform(seed: Node, offset: Node, shape: Sequence[int], dtype: DType = float32) -> Node:
     """Uniform in [0, 1); uses up as many counters as there are elements."""
+    if dtype.is_half:  # cut off, for rounding could give 1
+        steps = 2.0 ** (11 if dtype is float16 else 8)
+        share = elementwise.mul(uniform(seed, offset, shape), steps)
+        return elementwise.cast(elementwise.mul(elementwise.floor(share), 1 / steps), dtype)
     return record(UNIFORM, seed, offset, shape=tuple(map(int, shape)), dtype=dtype)
 
 
 def normal(seed: Node, offset: Node, shape: Sequence[int], dtype: DType = float32) -> Node:
     """Standard normal; uses up as many counters as there are elements."""
+    if dtype.is_half:
+        return elementwise.cast(normal(seed, offset, shape), dtype)
     return record(NORMAL, seed, offset, shape=tuple(map(int, shape)), dtype=dtype)

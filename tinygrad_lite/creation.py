@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,39 +10,35 @@ import numpy as np
 
 from tinygrad_lite.device import check_device
 from tinygrad_lite.functional.common import Scalar, as_dtype, node_of, sizes, unwrap, wrap
-from tinygrad_lite.generator import Generator, default_generator
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import DType, dtype_of, float32, float64, int64
-from tinygrad_lite.ops import composite, create, movement, promote, random, reduce
+from tinygrad_lite.ir.types import DType, bfloat16, converted, dtype_of, float32, float64, int64, limits
+from tinygrad_lite.ops import create, movement, promote
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.leaf import constant
+from tinygrad_lite.ops.promote import get_default_dtype
 
 __all__ = [
     "arange",
     "as_tensor",
     "asarray",
-    "bernoulli",
     "empty",
     "empty_like",
+    "empty_strided",
     "eye",
     "from_numpy",
     "full",
     "full_like",
+    "hamming_window",
+    "hann_window",
     "linspace",
-    "multinomial",
-    "normal",
+    "logspace",
     "ones",
     "ones_like",
-    "rand",
-    "rand_like",
-    "randint",
-    "randn",
-    "randn_like",
-    "randperm",
     "scalar_tensor",
     "tensor",
+    "vander",
     "zeros",
     "zeros_like",
 ]
@@ -78,17 +75,27 @@ def _leaf(node: Node, requires_grad: bool) -> Tensor:
 def _to_array(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     wanted = None if dtype is None else as_dtype(dtype)
     array = np.array(_plain(data))
-    if array.dtype.kind not in "buif":
+    if array.dtype.kind not in "buif" and array.dtype != bfloat16.numpy:
         raise TypeError(f"cannot make a tensor of {type(data).__name__} data (NumPy dtype {array.dtype})")
     if wanted is None and not isinstance(data, np.ndarray | np.generic):
         if array.dtype == np.float64 and not _has_numpy(data):
-            wanted = float32
+            wanted = get_default_dtype()
         elif array.dtype.kind in "iu" and not _has_numpy(data):
             wanted = int64
     if wanted is None:
         empty_list = array.size == 0 and not isinstance(data, np.ndarray)
-        wanted = float32 if empty_list else dtype_of(array.dtype)
-    return np.ascontiguousarray(array.astype(wanted.numpy, copy=False)).reshape(array.shape)
+        wanted = get_default_dtype() if empty_list else dtype_of(array.dtype)
+    array = array if array.dtype == wanted.numpy else _converted(array, wanted, data)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _converted(array: np.ndarray[Any, Any], wanted: DType, data: Any) -> np.ndarray[Any, Any]:
+    """RuntimeError for Python integers that the dtype does not hold."""
+    if wanted.kind in "iu" and array.dtype.kind in "iu" and array.size and not _has_numpy(data):
+        info = limits(wanted)
+        if int(array.min()) < info.min or int(array.max()) > info.max:
+            raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
+    return converted(array, wanted)
 
 
 def _plain(data: Any) -> Any:
@@ -146,12 +153,12 @@ def _made(node: Node, device: Any, requires_grad: bool) -> Tensor:
 
 def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros, float32 by default."""
-    return _made(create.zeros(sizes(size), as_dtype(dtype, float32)), device, requires_grad)
+    return _made(create.zeros(sizes(size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
 
 
 def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones, float32 by default."""
-    return _made(create.ones(sizes(size), as_dtype(dtype, float32)), device, requires_grad)
+    return _made(create.ones(sizes(size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
 
 
 def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -193,38 +200,79 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor | np.generic) else x
 
 
+def _number_of_steps(name: str, steps: int) -> int:
+    if steps < 0:
+        raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
+    return int(steps)
+
+
+def _line(start: Scalar, end: Scalar, steps: int) -> Node:
+    """float64; from both ends, so that the last value is exact."""
+    places = create.arange(0, steps, 1, float64)
+    if steps < 2:
+        return ew.add(places, float(start))
+    stride = (end - start) / (steps - 1)
+    forward = ew.add(ew.mul(places, stride), float(start))
+    backward = ew.sub(float(end), ew.mul(ew.sub(float(steps - 1), places), stride))
+    return ew.where(ew.lt(places, steps / 2), forward, backward)
+
+
 def linspace(
-    start: Scalar,
-    end: Scalar,
+    start: Scalar | Tensor,
+    end: Scalar | Tensor,
     steps: int,
     *,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values from start to end, both included."""
-    kind = as_dtype(dtype, float32)
-    places = create.arange(0, steps, 1, float64)
-    stride = (end - start) / (steps - 1) if steps > 1 else 0.0
-    # From both ends, so that the last value is exact.
-    forward = ew.add(ew.mul(places, stride), float(start))
-    backward = ew.sub(float(end), ew.mul(ew.sub(float(steps - 1), places), stride))
-    both = ew.where(ew.lt(places, steps / 2), forward, backward) if steps > 1 else forward
-    return _made(ew.cast(both, kind), device, requires_grad)
+    """`steps` values from start to end, both included. RuntimeError where steps < 0."""
+    line = _line(_number(start), _number(end), _number_of_steps("linspace", steps))
+    return _made(ew.cast(line, as_dtype(dtype, get_default_dtype())), device, requires_grad)
+
+
+def logspace(
+    start: Scalar | Tensor,
+    end: Scalar | Tensor,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """base ** linspace(start, end, steps). RuntimeError where steps < 0."""
+    line = _line(_number(start), _number(end), _number_of_steps("logspace", steps))
+    powers = ew.power(ew.as_node(float(base), float64), line)
+    return _made(ew.cast(powers, as_dtype(dtype, get_default_dtype())), device, requires_grad)
 
 
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
     rows = movement.unsqueeze(create.arange(n), 1)
     on = ew.eq(rows, create.arange(n if m is None else m))
-    return _made(ew.cast(on, as_dtype(dtype, float32)), device, requires_grad)
+    return _made(ew.cast(on, as_dtype(dtype, get_default_dtype())), device, requires_grad)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """As `empty`: memory layouts are the library's own affair."""
+    return empty(size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def scalar_tensor(s: Scalar, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A 0-d tensor, float32 by default."""
-    return full((), s, dtype=as_dtype(dtype, float32), device=device, requires_grad=requires_grad)
+    return full((), s, dtype=as_dtype(dtype, get_default_dtype()), device=device, requires_grad=requires_grad)
 
 
 def zeros_like(
@@ -264,138 +312,39 @@ def full_like(
     return full(input.shape, fill_value, dtype=as_dtype(dtype, input.dtype), device=device, requires_grad=requires_grad)
 
 
-# ---- from random numbers ----------------------------------------------------------------------------------------
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of a vector's elements as columns, N of them (as many as elements), falling unless `increasing`."""
+    node = node_of(x, "x")
+    if node.type.ndim != 1:
+        raise RuntimeError(f"vander: x must be a one-dimensional tensor, got {node.type}")
+    count = node.shape[0] if N is None else N
+    if count < 0:
+        raise RuntimeError(f"vander: N must be non-negative, got {count}")
+    wide = ew.cast(node, int64) if node.dtype.kind in "bui" else node
+    powers = create.arange(count) if increasing else ew.sub(count - 1, create.arange(count))
+    return wrap(ew.power(movement.unsqueeze(wide, -1), ew.cast(powers, wide.dtype)))
 
 
-def _source(generator: Generator | None) -> Generator:
-    if generator is not None and not isinstance(generator, Generator):
-        raise TypeError(f"generator must be a Generator, not {type(generator).__name__}")
-    return generator or default_generator
+def _window(name: str, length: int, periodic: bool, terms: Sequence[float], dtype: DType | None) -> Tensor:
+    """Σ terms[k] cos(2πk i / n), n = length for periodic windows and length - 1 for symmetric ones."""
+    if length < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
+    if length == 1:
+        return ones(1, dtype=dtype)
+    turn = ew.mul(create.arange(0, length, 1, float64), 2 * math.pi / max(1, length if periodic else length - 1))
+    total = ew.add(ew.mul(turn, 0.0), terms[0])
+    for k, term in enumerate(terms[1:], 1):
+        total = ew.add(total, ew.mul(ew.cos(ew.mul(turn, float(k))), term))
+    return wrap(ew.cast(total, as_dtype(dtype, get_default_dtype())))
 
 
-def rand(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
+    """(1 - cos 2πi/n) / 2."""
+    return _window("hann_window", window_length, periodic, (0.5, -0.5), dtype)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DType | None = None
 ) -> Tensor:
-    """Uniform in [0, 1)."""
-    node = _source(generator).draw(random.uniform, sizes(size), as_dtype(dtype, float32))
-    return _made(node, device, requires_grad)
-
-
-def randn(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Standard normal."""
-    node = _source(generator).draw(random.normal, sizes(size), as_dtype(dtype, float32))
-    return _made(node, device, requires_grad)
-
-
-def rand_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uniform in [0, 1), of another tensor's shape and dtype."""
-    return rand(input.shape, dtype=as_dtype(dtype, input.dtype), device=device, requires_grad=requires_grad)
-
-
-def randn_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Standard normal, of another tensor's shape and dtype."""
-    return randn(input.shape, dtype=as_dtype(dtype, input.dtype), device=device, requires_grad=requires_grad)
-
-
-def randint(
-    low: int,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Integers in [low, high); `randint(high, size)` starts at 0."""
-    if size is None:
-        low, high, size = 0, low, high
-    if not isinstance(high, int) or high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    shares = _source(generator).draw(random.uniform, sizes((size,)), float64)
-    whole = ew.add(ew.cast(ew.floor(ew.mul(shares, float(high - low))), int64), low)
-    return _made(ew.cast(whole, as_dtype(dtype, int64)), device, requires_grad)
-
-
-def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """0 … n - 1 in random order. Reads values."""
-    keys = wrap(_source(generator).draw(random.uniform, (n,), float64))._values("randperm()")
-    order = np.argsort(keys, kind="stable").astype(as_dtype(dtype, int64).numpy)
-    return _made(leaf(order), device, requires_grad)
-
-
-def normal(
-    mean: float | Tensor = 0.0, std: float | Tensor = 1.0, size: Any = None, *, generator: Generator | None = None
-) -> Tensor:
-    """Normal numbers; the shape is `size`, or that of the tensors given."""
-    given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    if size is None and not given:
-        raise TypeError("normal() needs a size where mean and std are numbers")
-    shape = sizes((size,)) if size is not None else ew.broadcast_shapes("normal", [tuple(x.shape) for x in given])
-    node = _source(generator).draw(random.normal, shape, given[0].dtype if given else float32)
-    return wrap(ew.add(ew.mul(node, unwrap(std)), unwrap(mean)))
-
-
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that the element (or p) is, else 0, in the input's dtype."""
-    chance = node_of(input, "input") if p is None else float(p)
-    if isinstance(chance, Node) and chance.dtype.kind != "f":
-        raise RuntimeError(f"bernoulli: expected a floating tensor of probabilities, got {chance.type}")
-    seed, offset = _source(generator).take(input.numel())
-    with mode.set(grad_enabled=False):
-        mask = composite.bernoulli_mask(chance, seed, offset, input.shape)
-        return wrap(ew.cast(mask, input.dtype))
-
-
-def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> Tensor:
-    """Indices drawn in proportion to the rows of `input`, (C,) to (n,) or (N, C) to (N, n), int64.
-
-    The element with the largest p / E, E exponential, is found with probability proportional to p; the n largest are
-    draws without replacement. Reads values unless n = 1 or `replacement`.
-
-    Raises:
-        RuntimeError: not floating, negative or all-zero probabilities, more samples than categories.
-    """
-    weights = node_of(input, "input")
-    if weights.type.ndim not in (1, 2) or weights.dtype.kind != "f":
-        raise RuntimeError(f"multinomial: probabilities must be a floating tensor of 1 or 2 axes, got {weights.type}")
-    if num_samples < 1 or (not replacement and num_samples > weights.shape[-1]):
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement, nor less than 1")
-    if weights.value is not None:
-        _check_probabilities(weights.value)
-    draws = num_samples if replacement else 1
-    shape = (*weights.shape[:-1], draws, weights.shape[-1])
-    with mode.set(grad_enabled=False):
-        share = _source(generator).draw(random.uniform, shape, float64)
-        wait = ew.neg(ew.log(ew.sub(1.0, share)))
-        scores = ew.div(movement.unsqueeze(ew.cast(weights, float64), -2), wait)
-        if replacement or num_samples == 1:
-            return wrap(reduce.argmax(scores, -1))
-        ranked = np.argsort(-wrap(movement.squeeze(scores, -2))._values("multinomial()"), axis=-1, kind="stable")
-        return wrap(leaf(np.ascontiguousarray(ranked[..., :num_samples])))
-
-
-def _check_probabilities(weights: np.ndarray[Any, Any]) -> None:
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if (weights.sum(-1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    """alpha - beta cos 2πi/n."""
+    return _window("hamming_window", window_length, periodic, (alpha, -beta), dtype)

@@ -36,6 +36,8 @@ def to_text(x: Tensor) -> str:
 def _body(array: np.ndarray[Any, Any]) -> str:
     if array.size == 0:
         return "[]"
+    if array.dtype.itemsize == 2 and array.dtype.kind in "fV":  # 16-bit floats
+        array = array.astype(np.float32)
     shown = _formatter(array)
     if array.ndim == 0:
         return shown(array.item()).strip()

@@ -24,6 +24,7 @@ from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement, can_fail, is_virtual
 from tinygrad_lite.ir.schedule.views import View
+from tinygrad_lite.ir.types import converted
 
 BLOCK = "64"  # rows whose sum is taken before it joins the total
 LONG = 4096  # a row sum longer than this is taken in chunks
@@ -637,10 +638,16 @@ def _gathered(node: Node, position: int, view: View) -> tuple[list[int], tuple[N
 
 def _literal(owner: Node) -> str | None:
     if owner.op.name == "full":
-        return _text(owner.attrs["value"], owner.dtype.short)
+        return _constant(owner.attrs["value"], owner)
     if owner.op.name == "constant" and owner.type.size == 1:
-        return _text(owner.attrs["data"][0], owner.dtype.short)
+        return _constant(owner.attrs["data"][0], owner)
     return None
+
+
+def _constant(value: float, owner: Node) -> str:
+    if owner.dtype.is_half:
+        value = converted(np.asarray(value, np.float32), owner.dtype).item()
+    return _text(value, owner.dtype.working.short)
 
 
 def _text(value: float, tag: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad_lite.ir.equality import value_key
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.rewrite import build
-from tinygrad_lite.ir.types import DType, float32
+from tinygrad_lite.ir.types import DType, converted, float32
 from tinygrad_lite.ops.create import FULL
 from tinygrad_lite.ops.leaf import CONSTANT
 
@@ -37,7 +37,7 @@ def is_uniform(node: Node, value: Any) -> bool:
 def rounded(value: Any, dtype: DType) -> Any:
     """`value` as a Python scalar that `dtype` holds exactly."""
     with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype.numpy).item()
+        return converted(np.asarray(value), dtype).item()
 
 
 def wrapped(value: int, dtype: DType) -> int:

@@ -6,23 +6,38 @@ from collections.abc import Iterator
 
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 
-_BYTES = {"b1": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
+_HALVES = ("f16", "bf16")
+_BYTES = {"f16": 2, "bf16": 2, "b1": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 
 
 def emit(kernel: Kernel) -> str:
     """The text of `def kernel(args, lo, hi, worker)`. Equal loop nests give equal texts."""
     lines = ["def kernel(args, lo, hi, worker):", "    w = i64_at(args)"]
     lines += [f"    {name} = w[{i}]" for i, name in enumerate(kernel.params)]
-    lines += [f"    {line}" for stmt in kernel.body for line in _lines(stmt)]
+    halves = dict(_half_pointers(kernel.body))
+    lines += [f"    {line}" for stmt in kernel.body for line in _lines(stmt, halves)]
     return "\n".join(lines) + "\n"
 
 
-def _lines(stmt: Stmt) -> Iterator[str]:
+def _half_pointers(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str]]:
+    """(pointer, tag) of the 16-bit floats, which are converted as they are read and written."""
+    for stmt in body:
+        if isinstance(stmt, Pointer) and stmt.tag in _HALVES:
+            yield stmt.target, stmt.tag
+        elif isinstance(stmt, Loop):
+            yield from _half_pointers(stmt.body)
+
+
+def _lines(stmt: Stmt, halves: dict[str, str]) -> Iterator[str]:
     match stmt:
         case Let(target, template, args):
             yield f"{target} = {template.format(*args)}"
         case Pointer(target, tag, base, terms):
             yield f"{target} = {tag}_at({base}{_offset(terms, _BYTES[tag])})"
+        case Load(target, pointer, index) if pointer in halves:
+            yield f"{target} = load_{halves[pointer]}({pointer}, {index})"
+        case Store(pointer, index, value) if pointer in halves:
+            yield f"store_{halves[pointer]}({pointer}, {index}, {value})"
         case Load(target, pointer, index):
             yield f"{target} = {pointer}[{index}]"
         case Store(pointer, index, value):
@@ -30,7 +45,7 @@ def _lines(stmt: Stmt) -> Iterator[str]:
         case Loop(var, start, stop, body, step):
             yield f"for {var} in range({_range(start, stop, step)}):"
             for inner in body or (Let("_", "0"),):
-                yield from (f"    {line}" for line in _lines(inner))
+                yield from (f"    {line}" for line in _lines(inner, halves))
 
 
 def _offset(terms: tuple[tuple[str, str], ...], nbytes: int) -> str:

@@ -83,6 +83,83 @@ def cast(tag: str) -> Any:
 f32, f64, i64, i32, i16, i8, u8, b1 = (cast(tag) for tag in NUMBA)
 
 
+# ---- 16-bit floats: words of 16 bits in memory, float32 in registers ------------------------------
+# By integer arithmetic, so that no instruction of some CPUs only is needed, and loops vectorise.
+def _from_bf16(word: Value) -> Value:
+    return (word << 16).bits()
+
+
+def _to_bf16(x: Value) -> Value:
+    """To the nearest, halves to even; NaN stays one."""
+    bits = x.bits()
+    rounded = bits + ((bits.logical_shift(16) & 1) + 0x7FFF)
+    return x.differs(x).where(bits | 0x400000, rounded).logical_shift(16)
+
+
+def _from_f16(word: Value) -> Value:
+    """The exponent is moved; infinities and NaN move on, subnormal numbers are normalised by a subtraction."""
+    bits = (word & 0x7FFF) << 13
+    exponent = bits & 0x0F800000
+    shifted = bits + (112 << 23)
+    special = shifted + (112 << 23)
+    small = ((shifted + (1 << 23)).bits() - 2.0**-14).bits()
+    size = exponent.equals(0x0F800000).where(special, exponent.equals(0).where(small, shifted))
+    return (size | ((word & 0x8000) << 16)).bits()
+
+
+def _to_f16(x: Value) -> Value:
+    """To the nearest, halves to even; too large is infinite; subnormal results are rounded by adding 1/2."""
+    size = x.bits() & 0x7FFFFFFF
+    normal = (size + ((size.logical_shift(13) & 1) + 0xFFF - (112 << 23))).logical_shift(13)
+    small = (size.bits() + 0.5).bits() - 0x3F000000
+    large = (size > 0x7F800000).where(size.constant(0x7E00), 0x7C00)
+    word = (size >= 0x47800000).where(large, (size < 0x38800000).where(small, normal))
+    return word | (x.bits().logical_shift(16) & 0x8000)
+
+
+HALVES = {"f16": (_from_f16, _to_f16), "bf16": (_from_bf16, _to_bf16)}
+
+
+def half_pointer() -> Any:
+    def emit(address: Value) -> Value:
+        return Value(address.builder, address.builder.inttoptr(address.value, I16.as_pointer()))
+
+    return fixed(emit, types.CPointer(types.uint16), int64)
+
+
+def half_load(tag: str) -> Any:
+    def emit(pointer: Value, i: Value) -> Value:
+        b = pointer.builder
+        word = Value(b, b.load(b.gep(pointer.value, [i.value])), unsigned=True)
+        return HALVES[tag][0](word.to(I32))
+
+    return fixed(emit, types.float32, types.CPointer(types.uint16), int64)
+
+
+def half_store(tag: str) -> Any:
+    def emit(pointer: Value, i: Value, x: Value) -> None:
+        b = pointer.builder
+        b.store(HALVES[tag][1](x).to(I16).value, b.gep(pointer.value, [i.value]))
+
+    return fixed(emit, void, types.CPointer(types.uint16), int64, types.float32)
+
+
+def half_cast(tag: str) -> Any:
+    """A number rounded to a 16-bit float, by way of float32, and held as float32."""
+    decode, encode = HALVES[tag]
+
+    def typing(a: Any) -> Any:
+        return (types.float32, a) if isinstance(a, (types.Integer, types.Float, types.Boolean)) else None
+
+    return native(typing, lambda a: decode(encode(a.to(F32))), 1)
+
+
+f16_at, bf16_at = half_pointer(), half_pointer()
+load_f16, load_bf16 = half_load("f16"), half_load("bf16")
+store_f16, store_bf16 = half_store("f16"), half_store("bf16")
+f16, bf16 = half_cast("f16"), half_cast("bf16")
+
+
 def _where_type(c: Any, a: Any, b: Any) -> Any:
     if a == b:
         return a, c, a, b
@@ -250,8 +327,9 @@ def _in_module(build: Any) -> Any:
     return emit
 
 
-# (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add) and (m, n, source, ls, target, lt)
+# (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add), (m, n, k, a, …, add, taps, table) and (m, n, source, ls, target, lt)
 tile_matmul = fixed(_in_module(tile.tile_matmul), void, int64, int64, int64, types.float32, *[int64] * 8)
+tile_taps = fixed(_in_module(tile.tile_taps), void, *[int64] * 13)
 tile_transpose = fixed(_in_module(tile.tile_transpose), void, *[int64] * 6)
 
 

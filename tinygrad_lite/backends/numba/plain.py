@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import scipy.special
 
@@ -52,6 +53,30 @@ def _cast(tag: str) -> Callable[[Any], Any]:
     if tag == "i64":
         return lambda x: int(np.asarray(x).astype(np.int64))
     return lambda x: np.asarray(x).astype(kind)[()]
+
+
+HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+class HalfPointer:
+    """Words of 16 bits at a raw address, read and written as float32."""
+
+    def __init__(self, tag: str, address: int) -> None:
+        self.kind, self.address = HALVES[tag], int(address)
+
+    def _at(self, i: int) -> Any:
+        return ctypes.c_uint16.from_address(self.address + 2 * int(i))
+
+    def load(self, i: int) -> Any:
+        return np.uint16(self._at(i).value).view(self.kind).astype(np.float32)
+
+    def store(self, i: int, value: Any) -> None:
+        self._at(i).value = int(_half(self.kind, value).view(np.uint16))
+
+
+def _half(kind: Any, value: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(np.float32).astype(kind)[()]
 
 
 def where(c: Any, a: Any, b: Any) -> Any:
@@ -248,6 +273,13 @@ def tile_matmul(m: int, n: int, k: int, alpha: Any, a: int, ai: int, ak: int, b:
     out[...] = out + product if add else product
 
 
+def tile_taps(m: int, n: int, k: int, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int, taps: int,
+              table: int) -> None:
+    offsets = Pointer("i64", table)
+    for t in range(taps):
+        tile_matmul(m, n, k, 1, a + 4 * offsets[2 * t], ai, ak, b + 4 * offsets[2 * t + 1], bk, c, ci, add or t)
+
+
 def tile_transpose(m: int, n: int, source: int, ls: int, target: int, lt: int) -> None:
     _strided(target, (n, m), (lt, 1))[...] = _strided(source, (m, n), (ls, 1)).T
 
@@ -294,7 +326,7 @@ def pause() -> None:
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, tile_matmul, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod,
+        where, sum_add, tile_matmul, tile_taps, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod,
         shift_left, shift_right,
         copysign, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
         normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
@@ -304,6 +336,10 @@ def kernel_names() -> dict[str, Any]:
         names[f"abs_{tag}"] = lambda x, kind=kind: np.abs(kind(x))
         names[f"sign_{tag}"] = lambda x, kind=kind: np.sign(kind(x))
     names.update({f"call_library{count}": _library(count) for count in LIBRARY_ARITIES})
+    for tag, half in HALVES.items():
+        names[f"{tag}_at"] = lambda address, tag=tag: HalfPointer(tag, address)
+        names[f"load_{tag}"], names[f"store_{tag}"] = HalfPointer.load, HalfPointer.store
+        names[tag] = lambda x, half=half: _half(half, x).astype(np.float32)
     for op, function in FUNCTIONS.items():
         names[f"{op}_f32"], names[f"{op}_f64"] = _rounded(function, "f32"), _rounded(function, "f64")
     for tag, kind in (("f32", np.float32), ("f64", np.float64)):
