@@ -6,7 +6,6 @@ from typing import Any
 
 from tinygrad_lite import functional as F
 from tinygrad_lite.autograd import no_grad
-from tinygrad_lite.functional.bags import embedding_bag
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
@@ -119,7 +118,7 @@ class EmbeddingBag(Module):
                 self.weight[self.padding_idx] = 0.0
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        return embedding_bag(
+        return F.embedding_bag(
             input,
             self.weight,
             offsets,

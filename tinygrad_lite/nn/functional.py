@@ -1,6 +1,6 @@
 """The functions of torch.nn.functional, from where they are defined."""
 
-from tinygrad_lite.functional import bilinear, embedding, linear, one_hot, pad, sigmoid, tanh
+from tinygrad_lite.functional import embedding, linear, one_hot, pad, sigmoid, tanh
 from tinygrad_lite.functional import activations as _activations
 from tinygrad_lite.functional import convolution as _convolution
 from tinygrad_lite.functional import ctc as _ctc
@@ -12,7 +12,6 @@ from tinygrad_lite.functional import normalization as _normalization
 from tinygrad_lite.functional import pooling as _pooling
 from tinygrad_lite.functional import resampling as _resampling
 from tinygrad_lite.functional.activations import *  # noqa: F403
-from tinygrad_lite.functional.bags import embedding_bag
 from tinygrad_lite.functional.convolution import *  # noqa: F403
 from tinygrad_lite.functional.ctc import *  # noqa: F403
 from tinygrad_lite.functional.distances import *  # noqa: F403
@@ -24,9 +23,7 @@ from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.resampling import *  # noqa: F403
 
 __all__ = [
-    "bilinear",
     "embedding",
-    "embedding_bag",
     "linear",
     "one_hot",
     "pad",
