@@ -1,8 +1,8 @@
 """Native: the hand-written kernel of one opaque node, as data.
 
-A body is kernel source (see tinygrad_lite/backends/numba) over named words, whose values are known once a program is laid
-out. `n` is a word's value and `n_at` its address: LAPACK's Fortran convention takes everything by address, 32-bit integers
-and characters from a word's low bytes.
+A body is kernel source (see tinygrad_lite/backends/numba) over named words, whose values are known once a program is
+laid out. `n` is a word's value and `n_at` its address: LAPACK's Fortran convention takes everything by address, 32-bit
+integers and characters from a word's low bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NativeWord = int | Operand | Result | Function | Workspace | Failure
 
 @dataclass(frozen=True)
 class Native:
-    """`source` defines kernel(args, lo, hi, worker) over `words`; [0, extent) is its parallel loop, `work` its FLOPs."""
+    """`source` defines kernel(args, lo, hi, worker) over `words`; its parallel loop is [0, extent)."""
 
     source: str
     words: tuple[NativeWord, ...]

@@ -24,6 +24,7 @@ class Kind(Enum):
     MOVEMENT = "movement"
     MATMUL = "matmul"
     ATTENTION = "attention"
+    CONVOLUTION = "convolution"
     GATHER = "gather"
     SCATTER = "scatter"
     CREATE = "create"
@@ -59,7 +60,7 @@ def only_bytes(node: Node) -> Cost:
 class Op:
     """One operation.
 
-    infer(*types, **attrs) gives the result's type or raises at the user's line; numpy(*arrays, **attrs) is the semantics;
+    infer(*types, **attrs) gives the result's type or raises at the user's line; numpy(*arrays, **attrs) is the meaning;
     vjp(g, node, i) gives the cotangent of input i from the output's (None: no gradient flows); scalar is an elementwise
     op's kernel expression, {0} {1} standing for operands and {t} for the operands' dtype tag; native(node) is an opaque
     op's kernel, and failure what a program raises where that kernel gives up. joint_vjp(g, node, positions) gives the

@@ -181,7 +181,7 @@ def sort(x: Node, axis: int = -1, descending: bool = False) -> tuple[Node, Node]
 
 
 def searchsorted(edges: Node, values: Node, right: bool = False) -> Node:
-    """How many of the sorted `edges` (one row, or as many as `values` has) lie below each value, or with `right` are it."""
+    """How many of the sorted `edges` (one row, or as many as `values`) lie below each value, or with `right` are it."""
     if edges.type.ndim == 1:
         flat = record(SEARCHSORTED, edges, movement.reshape(values, (values.type.size,)), right=right)
         return movement.reshape(flat, values.shape)

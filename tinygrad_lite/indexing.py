@@ -74,8 +74,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 
 def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
-    """Of an index that is one mask among integers, slices, None and Ellipsis: the view that those make, the mask over its
-    last axes, and how many of these lie behind it. None for other indices, and for a mask that does not fit.
+    """Of an index that is one mask among integers, slices, None and Ellipsis: the view that those make, the mask over
+    its last axes, and how many of these lie behind it. None for other indices, and for a mask that does not fit.
 
     Such a place can be assigned to without knowing how many elements the mask picks.
     """

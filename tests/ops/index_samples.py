@@ -79,6 +79,17 @@ def slices_set(axis: int, adds: bool) -> Callable[[Array, Array, Array], Array]:
     return reference
 
 
+def elements_combined(axis: int, combine: Callable[[Any, Any], Any]) -> Callable[[Array, Array, Array], Array]:
+    def reference(base: Array, index: Array, source: Array) -> Array:
+        out = base.copy()
+        for at in np.ndindex(index.shape):
+            to = (*at[:axis], index[at], *at[axis + 1 :])
+            out[to] = combine(out[to], source[at])
+        return out
+
+    return reference
+
+
 def elements_set(axis: int, adds: bool) -> Callable[[Array, Array, Array], Array]:
     def reference(base: Array, index: Array, source: Array) -> Array:
         out = base.copy()
@@ -127,6 +138,51 @@ def elementwise_set(build: Callable[..., Node], adds: bool) -> list[Sample]:
         return Sample(name, make, lambda b, i, s: build(b, i, s, axis), elements_set(axis, adds), (0, 2))
 
     return [sample(name, *case) for name, case in ALONG.items()] + [sample("smaller index", 1, [[2, 0]], (3, 4))]
+
+
+def combined(how: str, combine: Callable[[Any, Any], Any]) -> list[Sample]:
+    """put_along_mul, put_along_max or put_along_min."""
+
+    def build(axis: int) -> Callable[..., Node]:
+        return lambda b, i, s: indexing.put_along_with(how, b, i, s, axis)
+
+    samples = [
+        Sample(
+            name,
+            both(reals(shape), fixed(index), reals(np.shape(index))),
+            build(axis),
+            elements_combined(axis, combine),
+            (0, 2),
+        )
+        for name, (axis, index, shape) in ALONG.items()
+    ]
+    index = fixed([[2, 0, 2], [1, 1, 1]])
+    return [
+        *samples,
+        Sample(
+            "smaller index",
+            both(reals((3, 4)), fixed([[2, 0]]), reals((1, 2))),
+            build(1),
+            elements_combined(1, combine),
+            (0, 2),
+        ),
+        Sample("i64", both(integers((2, 3)), index, integers((2, 3))), build(1), elements_combined(1, combine)),
+        Sample(
+            "f32",
+            both(reals((2, 3), dtype="float32"), index, reals((2, 3), dtype="float32")),
+            build(1),
+            elements_combined(1, combine),
+        ),
+        Sample(
+            "with zeros",
+            fixed([[0.0, 2.0, 3.0]], [[0, 1, 1, 2]], [[0.0, 0.0, 2.0, 0.0]]),
+            build(1),
+            elements_combined(1, combine),
+        ),
+        Sample(
+            "nan", fixed([1.0, np.nan, 2.0], [0, 1, 2], [np.nan, 1.0, 3.0]), build(0), elements_combined(0, combine)
+        ),
+    ]
 
 
 def updated(
@@ -218,6 +274,9 @@ INDEXING = {
     ],
     "put_along_add": elementwise_set(indexing.put_along_add, True),
     "put_along": elementwise_set(indexing.put_along, False),
+    "put_along_mul": combined("prod", lambda a, b: a * b),
+    "put_along_max": combined("amax", np.maximum),
+    "put_along_min": combined("amin", np.minimum),
     "slice_update": [
         updated((1, 0), (3, 2), None, (4, 3), (2, 2), name="box"),
         updated((0,), (8,), (3,), (8,), (3,), name="step"),

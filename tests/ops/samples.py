@@ -16,9 +16,11 @@ from tests.ops.create_samples import CREATE, RANDOM
 from tests.ops.cumulate_samples import CUMULATE
 from tests.ops.elementwise_samples import ELEMENTWISE
 from tests.ops.index_samples import CONTRACT, INDEXING
+from tests.ops.linalg_samples import LINALG
 from tests.ops.movement_samples import MOVEMENT
 from tests.ops.operands import Sample
 from tests.ops.reduce_samples import REDUCE
+from tests.ops.sorting_samples import SORTING
 from tests.ops.special_samples import SPECIAL
 from tests.ops.window_samples import WINDOWS
 
@@ -33,6 +35,8 @@ SAMPLES: dict[str, list[Sample]] = {
     **CONTROL,
     **ATTENTION,
     **INDEXING,
+    **SORTING,
+    **LINALG,
     **CREATE,
     **RANDOM,
 }

@@ -58,7 +58,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` with negative indices and broadcasting; without `dim`, of the flattened tensor, without negative ones."""
+    """`gather` with negative indices and broadcasting; without `dim`, of the flattened tensor, but no negative ones."""
     x, picks = node_of(input, "input"), _index(indices, "take_along_dim(): indices")
     if dim is None:
         flat = movement.reshape(x, (x.type.size,))
@@ -219,7 +219,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Node, Node, Node, int]:
-    """base, index, source and axis of an op on slices. The source has base's shape but along `dim`, where it has the index's."""
+    """base, index, source and axis of an op on slices. The source has the base's shape but along `dim`."""
     base, picks, added = node_of(input, "input"), _vector(index, name), node_of(source, "source")
     axis = movement.normalize_axis(dim, base.type.ndim)
     if added.dtype is not base.dtype:
@@ -297,7 +297,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with elements of the flattened tensor replaced, or increased, by `source`; negative indices count back."""
+    """`input` with elements of the flattened tensor replaced or increased by `source`; negative indices count back."""
     base, picks, added = node_of(input, "input"), _index(index, "put(): index"), node_of(source, "source")
     if added.dtype is not base.dtype:
         raise RuntimeError(f"put(): self and source expected to have the same dtype, got {base.type} and {added.type}")

@@ -280,7 +280,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of each run of equals (elements, or slices along `dim`); optionally its number, its length. Reads values."""
+    """The first of each run of equals (elements or slices along `dim`); optionally numbers, lengths. Reads values."""
     values = input._values("unique_consecutive()")
     axis = 0 if dim is None else movement.normalize_axis(dim, input.ndim)
     rows = values.reshape(-1) if dim is None else np.moveaxis(values, axis, 0)
