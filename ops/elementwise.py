@@ -266,7 +266,11 @@ def as_node(x: Operand, dtype: DType) -> Node:
 def _aligned(name: str, operands: Sequence[Operand], dtype: DType | None = None) -> list[Node]:
     dtype = dtype or result_type(operands)
     shape = broadcast_shapes(name, [o.shape for o in operands if isinstance(o, Node)])
-    return [movement.broadcast_to(as_node(o, dtype), shape) for o in operands]
+    number = dtype if name in _COMPARISONS else dtype.working  # of 16-bit floats, numbers are not rounded first
+    return [movement.broadcast_to(as_node(o, dtype if isinstance(o, Node) else number), shape) for o in operands]
+
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _floating(operands: Sequence[Operand]) -> DType:
