@@ -5,6 +5,7 @@ Documents A (layers and architectures) and B (refresher) are cited by section; d
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -98,7 +99,7 @@ def highways(weight: float = 0.84, forget: float = 0.99, steps: int = 100) -> gr
         with dot.subgraph(name=f"cluster_{name}") as part:
             part.attr(label=f"{name}: gradient over {steps} steps")
             nodes = [f"{state}(t-2)", f"{state}(t-1)", f"{state}(t)"]
-            for a, b in zip(nodes, nodes[1:], strict=False):
+            for a, b in itertools.pairwise(nodes):
                 part.edge(a, b, label)
             part.node(f"end_{name}", f"product\n{power} = {value:.2g}", fillcolor=colour)
             part.edge(nodes[-1], f"end_{name}")
@@ -164,7 +165,7 @@ def _block(dot: graphviz.Digraph, variant: str) -> None:
             chain.insert(1, _norm(dot, name(f"norm{i}")))
         if variant == "sandwich":
             chain.insert(3, _norm(dot, name(f"outer norm{i}")))
-        for a, b in zip(chain, chain[1:], strict=False):
+        for a, b in itertools.pairwise(chain):
             dot.edge(a, b)
         dot.edge(trunk, add, style="bold", color="#4b8a57")
         trunk = add
@@ -266,19 +267,20 @@ def norm_axes(numbers: Tensor) -> graphviz.Digraph:
     dot = new("norm_axes", "LR")
     rows, columns = numbers.shape
     for name, colour in (("BatchNorm", lambda i, j: j), ("LayerNorm", lambda i, j: i)):
-        cells = [
-            "<tr>" + "".join(
-                f'<td bgcolor="{HEAT[colour(i, j) % len(HEAT)]}"><font color="white">{numbers[i, j].item():g}</font></td>'
-                for j in range(columns)
-            ) + "</tr>"
-            for i in range(rows)
-        ]  # fmt: skip
+        cells = []
+        for i in range(rows):
+            row = (_number(numbers[i, j].item(), HEAT[colour(i, j) % len(HEAT)]) for j in range(columns))
+            cells.append(f"<tr>{''.join(row)}</tr>")
         statistics = columns if name == "BatchNorm" else rows
         head = f'<tr><td colspan="{columns}">{name}: {statistics} means</td></tr>'
         dot.node(
             name, f'<<table border="0" cellborder="1" cellspacing="0">{head}{"".join(cells)}</table>>', shape="plain"
         )
     return dot
+
+
+def _number(value: float, colour: str) -> str:
+    return f'<td bgcolor="{colour}"><font color="white">{value:g}</font></td>'
 
 
 # ---- D11: any model, from its graph

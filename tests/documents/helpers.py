@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -62,5 +63,5 @@ def count_parameters(module: nn.Module) -> int:
 
 def pieces(values: list[Fraction] | np.ndarray[Any, Any]) -> int:
     """Straight pieces of a function whose kinks lie on the (even) grid of the given values."""
-    slopes = [b - a for a, b in zip(values, values[1:], strict=False)]
-    return 1 + sum(a != b for a, b in zip(slopes, slopes[1:], strict=False))
+    slopes = [b - a for a, b in itertools.pairwise(values)]
+    return 1 + sum(a != b for a, b in itertools.pairwise(slopes))

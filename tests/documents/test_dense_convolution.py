@@ -106,7 +106,7 @@ def test_CNV_08_equivariance(run, s):
 
 
 def naive(x, w, b, stride, padding, dilation):
-    x, (cout, cin, kh, kw) = np.pad(x, ((0, 0), (0, 0), (padding,) * 2, (padding,) * 2)), w.shape
+    x, (cout, _cin, kh, kw) = np.pad(x, ((0, 0), (0, 0), (padding,) * 2, (padding,) * 2)), w.shape
     rows = (x.shape[2] - dilation * (kh - 1) - 1) // stride + 1
     columns = (x.shape[3] - dilation * (kw - 1) - 1) // stride + 1
     y = np.zeros((x.shape[0], cout, rows, columns))

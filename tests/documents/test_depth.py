@@ -1,7 +1,8 @@
-"""Depth against width: A §1 and A §13. Piece counts are exact: every grid point and every value is a dyadic or a Fraction."""
+"""Depth against width: A §1 and A §13. Piece counts are exact: grid points and values are dyadic, or Fractions."""
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from tinygrad_lite.nn import functional as F
 def mlp(*sizes):
     """Linear layers with biases, ReLU between."""
     layers = []
-    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+    for fan_in, fan_out in itertools.pairwise(sizes):
         layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
     return nn.Sequential(*layers[:-1]).double()
 
@@ -145,4 +146,4 @@ def test_wide_enough_fits_anything():
         design = np.column_stack([features, x, np.ones_like(x)])
         fit = design @ np.linalg.lstsq(design, np.sin(2 * np.pi * x), rcond=None)[0]
         errors.append(np.abs(fit - np.sin(2 * np.pi * x)).max())
-    assert all(b <= a for a, b in zip(errors, errors[1:], strict=False)) and errors[-1] < 0.01
+    assert all(b <= a for a, b in itertools.pairwise(errors)) and errors[-1] < 0.01

@@ -101,7 +101,7 @@ def test_jacobians_multiply(run):
 
 
 def test_all_paths_make_the_jacobian():
-    """Every subset of blocks, later ones leftmost: eight products for three blocks (linear, so that each is constant)."""
+    """Every subset of blocks, later ones leftmost: eight products for three linear blocks."""
     blocks = [0.3 * seeded(4, 4, seed=i) for i in range(3)]
     total = tl.zeros(4, 4, dtype=tl.float64)
     for size in range(4):
