@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tinygrad_lite as tl
-from tests.documents.helpers import close, count_parameters, gradient, jacobian, seeded, t
+from tests.documents.helpers import close, count_parameters, gradient, jacobian, seeded, t, value
 from tinygrad_lite import nn
 
 SPANS = (10, 25, 50, 100)
@@ -280,7 +280,7 @@ def test_gates_by_hand(run):
 def test_concatenated_weight_is_two_matrices(run):
     """[h, x] times one matrix is h and x times its halves."""
     cell, x, h = nn.RNNCell(3, 4).double(), seeded(2, 3), seeded(2, 4, seed=1)
-    whole = tl.cat([cell.weight_hh, cell.weight_ih], 1).detach()
+    whole = t(value(tl.cat([cell.weight_hh, cell.weight_ih], 1)))
     joined = run(lambda x, h: (tl.cat([h, x], 1) @ whole.T + cell.bias_ih + cell.bias_hh).tanh())(x, h)
     close(joined, cell(x, h), 1e-12)
 
@@ -301,10 +301,8 @@ def test_reset_gate_hides_the_history_without_erasing_it(run):
         return run(cell)(x, h)
 
     h, other = seeded(1, 3, seed=1), seeded(1, 3, seed=2)
-    z = [
-        (x @ cell.weight_ih.T + cell.bias_ih + s @ cell.weight_hh.T + cell.bias_hh)[:, 3:6].sigmoid()
-        for s in (h, other)
-    ]
+    rows = x @ cell.weight_ih.T + cell.bias_ih + cell.bias_hh
+    z = [(rows + s @ cell.weight_hh.T)[:, 3:6].sigmoid() for s in (h, other)]
     candidates = [(new(s) - gate * s) / (1 - gate) for s, gate in zip((h, other), z, strict=True)]
     close(candidates[0], candidates[1], 1e-9)
     assert (new(h) - new(other)).abs().amax().item() > 1e-3
