@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import bool_
-from tinygrad_lite.ops import contract, create, elementwise, movement, reduce
+from tinygrad_lite.ops import contract, convolution, create, elementwise, movement, reduce
 from tinygrad_lite.ops.window import unwindow, window
 
 Ints = tuple[int, ...]
@@ -60,6 +60,9 @@ def convolve(x: Node, weight: Node, bias: Node | None, geometry: Geometry, group
     _check(x, weight, bias, groups, weight.shape[0] if weight.type.ndim else 0, transposed=False)
     kernel = weight.shape[2:]
     _check_fits(x, kernel, geometry)
+    if convolution.applies(x, weight, geometry.padding, groups):
+        result = convolution.convolution(x, weight, *geometry)
+        return result if bias is None else elementwise.add(result, _per_channel(bias, result))
     x = padded(x, geometry.padding)
     axes = tuple(range(2, x.type.ndim))
     plain = all(k == 1 for k in kernel) and all(s == 1 for s in geometry.stride)
@@ -70,6 +73,25 @@ def convolve(x: Node, weight: Node, bias: Node | None, geometry: Geometry, group
     depthwise = groups == x.shape[1] == weight.shape[0] and not plain
     result = _depthwise(windows, weight) if depthwise else _product(windows, weight, groups)
     return result if bias is None else elementwise.add(result, _per_channel(bias, result))
+
+
+def gradient(g: Node, x: Node, weight: Node, geometry: Geometry, i: int) -> Node:
+    """The gradient of `convolve` by x (i = 0) or weight (i = 1), in one group, from that of its result."""
+    kernel, axes, order = weight.shape[2:], tuple(range(2, x.type.ndim)), (geometry.stride, geometry.dilation)
+    if i == 1:
+        columns = _columns(window(padded(x, geometry.padding), axes, kernel, *order), len(axes))
+        rows = movement.reshape(movement.transpose(g, 0, 1), (g.shape[1], -1))
+        return movement.reshape(contract.matmul(rows, movement.transpose(columns, 0, 1)), weight.shape)
+    full = [n + low + high for n, (low, high) in zip(x.shape[2:], geometry.padding, strict=True)]
+    whole = unwindow(create.zeros((*x.shape[:2], *full), x.dtype), _spread(g, weight, 1), axes, kernel, *order)
+    return padded(whole, [(-low, -high) for low, high in geometry.padding])
+
+
+def _columns(windows: Node, dims: int) -> Node:
+    """windows (N, C, *P, *K) as (C · K, N · P)."""
+    order = (1, *range(2 + dims, 2 + 2 * dims), 0, *range(2, 2 + dims))
+    rows = windows.shape[1] * math.prod(windows.shape[2 + dims :])
+    return movement.reshape(movement.permute(windows, order), (rows, -1))
 
 
 def _per_channel(bias: Node, x: Node) -> Node:

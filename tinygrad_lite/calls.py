@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad_lite.backends.numba import blas, packed
 from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
+from tinygrad_lite.ir.kernels.convolution import lower_convolution
 from tinygrad_lite.ir.kernels.loop import lower_loop
 from tinygrad_lite.ir.kernels.lower import Address, Check, Frame, Lowered, Scratch, Word, lower
 from tinygrad_lite.ir.kernels.nest import Kernel
@@ -124,6 +125,11 @@ def calls_of(plan: Schedule) -> list[Call]:
             low = lower_attention(group, plan.placement)
             label = next(iter(group.nodes[0].op.traits))
             calls.append(Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, label))
+            continue
+        if group.kind == "convolution":
+            conv = lower_convolution(group, plan.placement)
+            label = group.nodes[0].op.name
+            calls.append(Call(conv.source, conv.words, conv.extent, conv.reads, conv.writes, conv.work, group, label))
             continue
         if group.kind == "scan":
             calls += _loop(group, plan.placement)

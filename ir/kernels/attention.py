@@ -1,7 +1,7 @@
 """Lowering of attention: one kernel a pass, a task a (batch, head), queries in blocks whose scores stay in the cache.
 
-A block's scores are kept key by key, its queries side by side as vector lanes, so softmax needs no sums across lanes and
-products no transposed keys. With `causal` a block sees the keys up to its end only: half the work is never done.
+A block's scores are kept key by key, its queries side by side as vector lanes, so softmax needs no sums across lanes
+and products no transposed keys. With `causal` a block sees the keys up to its end only: half the work is never done.
 Backward adds to dK and dV block by block.
 """
 

@@ -24,7 +24,7 @@ MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 class Group:
     """Nodes computed by one kernel. `stored` are those that others read."""
 
-    kind: str  # loops, matmul, attention, scatter, scan, opaque
+    kind: str  # loops, matmul, attention, convolution, scatter, scan, opaque
     index: int
     shape: tuple[int, ...]
     axes: frozenset[int] = frozenset()
@@ -281,6 +281,8 @@ def _kind(node: Node) -> str:
         return "opaque"
     if node.op.kind is Kind.ATTENTION:
         return "attention"
+    if node.op.kind is Kind.CONVOLUTION:
+        return "convolution"
     if node.op.kind is Kind.LOOP:
         return "scan"
     return "scatter" if is_in_place(node) else "loops"

@@ -200,7 +200,7 @@ def _check_stored(node: Node, placement: Placement) -> None:
     """Products, tables and scatters read memory: virtual operands are written out; products need one unit stride."""
     for i in _read_from_memory(node):
         place = placement[node.inputs[i]]
-        if is_virtual(place.owner) or not (_fits_loop(node, i, place.view) if is_loop(node) else _fits(node, place.view)):
+        if is_virtual(place.owner) or not (_fits_loop(node, i, place.view) if is_loop(node) else _fits(node, i, place.view)):
             placement.copies.append((node, i))
 
 
@@ -208,7 +208,7 @@ def _read_from_memory(node: Node) -> tuple[int, ...]:
     """Operands whose elements have addresses; all others may be computed from an element's number."""
     if node.op.kind is Kind.GATHER:
         return (0,)
-    if node.op.kind in (Kind.MATMUL, Kind.ATTENTION, Kind.OPAQUE):
+    if node.op.kind in (Kind.MATMUL, Kind.ATTENTION, Kind.CONVOLUTION, Kind.OPAQUE):
         return tuple(range(len(node.inputs)))
     if is_loop(node):
         return tuple(range(node.attrs["carries"], len(node.inputs)))
@@ -224,8 +224,10 @@ def _fits_loop(node: Node, i: int, view: View) -> bool:
     return not is_const or view.is_contiguous or node.attrs["length"] < LONG_LOOP
 
 
-def _fits(user: Node, view: View) -> bool:
-    """Can the user's kernel read this layout?"""
+def _fits(user: Node, i: int, view: View) -> bool:
+    """Can the user's kernel read this layout of its operand i?"""
+    if user.op.kind is Kind.CONVOLUTION:
+        return has_unit_rows(view) if i == 0 else view.is_contiguous
     if user.op.kind is Kind.OPAQUE:
         return view.is_contiguous
     if user.op.kind is Kind.ATTENTION:
@@ -237,7 +239,9 @@ def _writable(node: Node, view: View) -> bool:
     """Can the node's kernel write this layout?"""
     if node.op.kind in (Kind.OPAQUE, Kind.LOOP):
         return view.is_contiguous
-    return node.op.kind is not Kind.ATTENTION or has_unit_rows(view)
+    if "dense" in node.op.traits:
+        return view.is_contiguous
+    return node.op.kind not in (Kind.ATTENTION, Kind.CONVOLUTION) or has_unit_rows(view)
 
 
 def has_unit_rows(view: View) -> bool:

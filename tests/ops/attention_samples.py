@@ -1,4 +1,4 @@
-"""Samples of attention's ops. They are float32 only, so gradients are checked in test_attention.py, against the composite."""
+"""Samples of attention's ops. They are float32 only: gradients are checked in test_attention.py, by the composite."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tests.ops.attention_samples import ATTENTION
 from tests.ops.control_samples import CONTROL
+from tests.ops.convolution_samples import CONVOLUTION
 from tests.ops.create_samples import CREATE, RANDOM
 from tests.ops.cumulate_samples import CUMULATE
 from tests.ops.elementwise_samples import ELEMENTWISE
@@ -34,6 +35,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **CONTRACT,
     **CONTROL,
     **ATTENTION,
+    **CONVOLUTION,
     **INDEXING,
     **SORTING,
     **LINALG,

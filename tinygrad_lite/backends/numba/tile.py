@@ -50,14 +50,28 @@ def tile_matmul(module: ir.Module) -> ir.Function:
     Addresses as int64, strides in elements: A[i, p] at a + i ai + p ak, B[p, j] at b + p bk + j, C[i, j] at
     c + i ci + j.
     """
-    name = "tile_matmul"
+    return _product(module, "tile_matmul", tapped=False)
+
+
+def tile_taps(module: ir.Module) -> ir.Function:
+    """As tile_matmul without alpha, summed over `taps` pairs of operands: (m, n, k, a, …, add, taps, table), k > 0.
+
+    `table` is the address of int64 pairs: how many elements from a and b the operands of each tap lie.
+    """
+    return _product(module, "tile_taps", tapped=True)
+
+
+def _product(module: ir.Module, name: str, tapped: bool) -> ir.Function:
+    """Tiles over all of C: in strips of columns, from the highest tiles to the lowest."""
     if name in module.globals:
         return module.globals[name]
-    kinds = [I64, I64, I64, F32, *[I64] * 8]
+    kinds = [I64] * 3 + ([] if tapped else [F32]) + [I64] * 8 + ([I64] * 2 if tapped else [])
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    m, n, k, alpha, a, ai, ak, b, bk, c, ci, add = function.args
+    m, n, k, *rest = function.args
+    scale, taps = ([rest.pop(0)], []) if not tapped else ([], [rest.pop(-2), rest.pop(-1)])
+    a, ai, ak, b, bk, c, ci, add = rest
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     ai, ak, bk, ci = (builder.mul(s, I64(4)) for s in (ai, ak, bk, ci))
     width = 2 * lanes()
@@ -69,62 +83,117 @@ def tile_matmul(module: ir.Module) -> ir.Function:
     for rows in _rows():
         block = _Loop(builder, start, m, rows, rows)
         i = block.index
-        args = [k, alpha, builder.add(a, builder.mul(i, ai)), ai, ak, builder.add(b, at), bk]
-        args += [builder.add(builder.add(c, builder.mul(i, ci)), at), ci, add, left]
+        args = [k, *scale, builder.add(a, builder.mul(i, ai)), ai, ak, builder.add(b, at), bk]
+        args += [builder.add(builder.add(c, builder.mul(i, ci)), at), ci, add, left, *taps]
         with builder.if_else(whole) as (then, otherwise):
             with then:
-                builder.call(_tile(module, rows, masked=False), args)
+                builder.call(_tile(module, rows, tapped, masked=False), args)
             with otherwise:
-                builder.call(_tile(module, rows, masked=True), args)
+                builder.call(_tile(module, rows, tapped, masked=True), args)
         start = block.end()
     columns.end()
     builder.ret_void()
     return function
 
 
-def _tile(module: ir.Module, rows: int, masked: bool) -> ir.Function:
+def _tile(module: ir.Module, rows: int, tapped: bool, masked: bool) -> ir.Function:
     """rows x 2 vectors of C; `masked`: only the first `left` columns exist."""
-    name = f"tile_{rows}{'_masked' if masked else ''}"
+    name = f"tile_{rows}{'_taps' if tapped else ''}{'_masked' if masked else ''}"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, F32, *[I64] * 9]), name)
+    kinds = [I64] + ([] if tapped else [F32]) + [I64] * 9 + ([I64] * 2 if tapped else [])
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    k, alpha, a, ai, ak, b, bk, c, ci, add, left = function.args
+    k, *rest = function.args
+    alpha = None if tapped else rest.pop(0)
+    a, ai, ak, b, bk, c, ci, add, left = rest[:9]
     memory = _Memory(builder, left if masked else None)
+    totals: list[ir.Value] = [ir.Constant(memory.vector, None)] * (2 * rows)
+    if tapped:
+        totals = _over_taps(builder, memory, totals, k, (a, ai, ak), (b, bk), *rest[9:])
+    else:
+        totals = _over_depth(builder, memory, totals, k, (a, ai, ak), (b, bk))
+    if alpha is not None:
+        totals = [builder.fmul(total, memory.splat(alpha)) for total in totals]
+    places = [(builder.add(c, builder.mul(ci, I64(i // 2))), i % 2) for i in range(2 * rows)]
+    with builder.if_else(builder.icmp_signed("!=", add, I64(0))) as (then, otherwise):
+        with then:
+            for value, (at, v) in zip(totals, places, strict=True):
+                memory.store(builder.fadd(memory.load(at, v), value), at, v)
+        with otherwise:
+            for value, (at, v) in zip(totals, places, strict=True):
+                memory.store(value, at, v)
+    builder.ret_void()
+    return function
+
+
+def _over_depth(
+    builder: ir.IRBuilder,
+    memory: _Memory,
+    sums: list[ir.Value],
+    k: ir.Value,
+    left: tuple[ir.Value, ir.Value, ir.Value],
+    right: tuple[ir.Value, ir.Value],
+) -> list[ir.Value]:
+    """`sums` plus the products of k columns of A and rows of B."""
+    (a, ai, ak), (b, bk) = left, right
     before, loop, done = builder.block, builder.append_basic_block("k"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
     builder.position_at_end(loop)
     rest, pa, pb = builder.phi(I64), builder.phi(I64), builder.phi(I64)
-    sums = [builder.phi(memory.vector) for _ in range(2 * rows)]
+    running = [builder.phi(memory.vector) for _ in sums]
     row = [memory.load(pb, v) for v in range(2)]
-    column = [memory.splat(_scalar(builder, builder.add(pa, builder.mul(ai, I64(i))))) for i in range(rows)]
-    new = [memory.fma(column[i // 2], row[i % 2], total) for i, total in enumerate(sums)]
+    heights = range(len(sums) // 2)
+    column = [memory.splat(_scalar(builder, builder.add(pa, builder.mul(ai, I64(i))))) for i in heights]
+    new = [memory.fma(column[i // 2], row[i % 2], total) for i, total in enumerate(running)]
     fewer = builder.sub(rest, I64(1))
-    zero = ir.Constant(memory.vector, None)
-    starts = [k, a, b, *[zero] * len(sums)]
     nexts = [fewer, builder.add(pa, ak), builder.add(pb, bk), *new]
-    for phi, first, following in zip([rest, pa, pb, *sums], starts, nexts, strict=True):
+    for phi, first, following in zip([rest, pa, pb, *running], [k, a, b, *sums], nexts, strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(following, loop)
     builder.cbranch(builder.icmp_signed(">", fewer, I64(0)), loop, done)
     builder.position_at_end(done)
     totals = [builder.phi(memory.vector) for _ in sums]
-    for total, value in zip(totals, new, strict=True):
-        total.add_incoming(zero, before)
+    for total, first, value in zip(totals, sums, new, strict=True):
+        total.add_incoming(first, before)
         total.add_incoming(value, loop)
-    scaled = [builder.fmul(total, memory.splat(alpha)) for total in totals]
-    places = [(builder.add(c, builder.mul(ci, I64(i // 2))), i % 2) for i in range(2 * rows)]
-    with builder.if_else(builder.icmp_signed("!=", add, I64(0))) as (then, otherwise):
-        with then:
-            for value, (at, v) in zip(scaled, places, strict=True):
-                memory.store(builder.fadd(memory.load(at, v), value), at, v)
-        with otherwise:
-            for value, (at, v) in zip(scaled, places, strict=True):
-                memory.store(value, at, v)
-    builder.ret_void()
-    return function
+    return totals
+
+
+def _over_taps(
+    builder: ir.IRBuilder,
+    memory: _Memory,
+    sums: list[ir.Value],
+    k: ir.Value,
+    left: tuple[ir.Value, ir.Value, ir.Value],
+    right: tuple[ir.Value, ir.Value],
+    taps: ir.Value,
+    table: ir.Value,
+) -> list[ir.Value]:
+    """`sums` plus the products of every tap's operands."""
+    (a, ai, ak), (b, bk) = left, right
+    before, loop, done = builder.block, builder.append_basic_block("taps"), builder.append_basic_block("summed")
+    builder.cbranch(builder.icmp_signed(">", taps, I64(0)), loop, done)
+    builder.position_at_end(loop)
+    rest, entry = builder.phi(I64), builder.phi(I64)
+    running = [builder.phi(memory.vector) for _ in sums]
+    offsets = [builder.load(builder.inttoptr(builder.add(entry, I64(8 * i)), I64.as_pointer())) for i in range(2)]
+    at, bt = (builder.add(p, builder.mul(o, I64(4))) for p, o in zip((a, b), offsets, strict=True))
+    new = _over_depth(builder, memory, running, k, (at, ai, ak), (bt, bk))
+    end, fewer = builder.block, builder.sub(rest, I64(1))
+    nexts = [fewer, builder.add(entry, I64(16)), *new]
+    for phi, first, following in zip([rest, entry, *running], [taps, table, *sums], nexts, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(following, end)
+    builder.cbranch(builder.icmp_signed(">", fewer, I64(0)), loop, done)
+    builder.position_at_end(done)
+    totals = [builder.phi(memory.vector) for _ in sums]
+    for total, first, value in zip(totals, sums, new, strict=True):
+        total.add_incoming(first, before)
+        total.add_incoming(value, end)
+    return totals
 
 
 def _scalar(builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
@@ -229,17 +298,17 @@ def _transpose8(builder: ir.IRBuilder, source: ir.Value, ls: ir.Value, target: i
     """8 x 8 floats in 24 shuffles."""
     vector = ir.VectorType(F32, 8)
 
-    def pick(a: ir.Value, b: ir.Value, lanes: list[int]) -> ir.Value:
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 8), lanes))
+    def pick(a: ir.Value, b: ir.Value, order: list[int]) -> ir.Value:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 8), order))
 
     def pointer(base: ir.Value, pitch: ir.Value, row: int) -> ir.Value:
         return builder.inttoptr(builder.add(base, builder.mul(pitch, I64(row))), vector.as_pointer())
 
     rows = [builder.load(pointer(source, ls, i), align=4) for i in range(8)]
     unpack = ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
-    pairs = [pick(rows[i], rows[i + 1], lanes) for i in range(0, 8, 2) for lanes in unpack]
+    pairs = [pick(rows[i], rows[i + 1], order) for i in range(0, 8, 2) for order in unpack]
     halves = ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
-    quads = [pick(pairs[i + h], pairs[i + h + 2], lanes) for i in (0, 4) for h in (0, 1) for lanes in halves]
-    for i, lanes in ((0, [0, 1, 2, 3, 8, 9, 10, 11]), (4, [4, 5, 6, 7, 12, 13, 14, 15])):
+    quads = [pick(pairs[i + h], pairs[i + h + 2], order) for i in (0, 4) for h in (0, 1) for order in halves]
+    for i, order in ((0, [0, 1, 2, 3, 8, 9, 10, 11]), (4, [4, 5, 6, 7, 12, 13, 14, 15])):
         for h in range(4):
-            builder.store(pick(quads[h], quads[h + 4], lanes), pointer(target, lt, i + h), align=4)
+            builder.store(pick(quads[h], quads[h + 4], order), pointer(target, lt, i + h), align=4)

@@ -1,0 +1,323 @@
+"""Lowering of convolution: an image is packed once, padded, into scratch; every place of the window is then a product
+with the packed image, shifted, summed in registers over channels and window.
+
+A stride s splits the padded image into s × s *phases* (every s-th row and column from a start), in which neighbouring
+positions lie side by side. Rows of a phase follow one another, so a whole image of positions is one run of columns; the
+few at each row's end that belong to no position are computed and dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import indent
+
+from tinygrad_lite.ir.kernels.lower import Address, Scratch, Word
+from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.schedule.fuse import Group
+from tinygrad_lite.ir.schedule.place import Place, Placement
+
+PANEL = 8  # rows of weights side by side, as high as a tile
+FEW = 64  # channels times window: below it, the window's places stand side by side in the weight's gradient
+
+
+@dataclass(frozen=True)
+class ConvolutionKernel:
+    """Source and words; its parallel loop is over images, or over output channels for the weight's gradient."""
+
+    source: str
+    words: tuple[Word, ...]
+    extent: int
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    work: int
+
+
+ROW_COPY = """\
+from_column = (PW - b + SW - 1) // SW
+x0 = from_column * SW + b - PW
+count = minimum(WQ - from_column, (W - x0 + SW - 1) // SW)
+"""
+
+FORWARD = """\
+table = i64_at(taps)
+for i in range(KH):
+    for j in range(KW):
+        t = i * KW + j
+        phase = (i * DH % SH) * SW + j * DW % SW
+        table[2 * t] = t * {high}
+        table[2 * t + 1] = (phase * HQ + i * DH // SH) * WQ + j * DW // SW
+for o in range(0, O, {high}):
+    tile_transpose(minimum({high}, O - o), C * T, w_at + 4 * o * C * T, C * T, weights + 4 * o * C * T, {high})
+pixels = f32_at(image)
+for i in range(C * plane):
+    pixels[i] = f32(0)
+for n in range(lo, hi):
+    for c in range(C):
+        for a in range(SH):
+            for b in range(SW):
+                {row}
+                for q in range((PH - a + SH - 1) // SH, minimum(HQ, (H + PH - a + SH - 1) // SH)):
+                    source = f32_at(x_at + 4 * (n * x_n + c * x_c + (q * SH + a - PH) * x_h + x0))
+                    target = f32_at(image + 4 * (c * plane + ((a * SW + b) * HQ + q) * WQ + from_column))
+                    for i in range(count):
+                        target[i] = source[i * SW]
+    for o in range(0, O, {high}):
+        rows = minimum({high}, O - o)
+        tile_taps(rows, run, C, weights + 4 * o * C * T, 1, {high} * T, image, plane, {out}, 0, T, taps)
+    {store}
+"""
+
+STORE = """\
+for o in range(O):
+    for q in range(OH):
+        source = f32_at(sums + 4 * (o * run + q * WQ))
+        target = f32_at(y_at + 4 * (n * y_n + o * y_c + q * y_h))
+        for i in range(OW):
+            target[i] = source[i]
+"""
+
+BY_INPUT = """\
+table = i64_at(taps)
+counts = i64_at(taps + 16 * T)
+for a in range(SH):
+    for b in range(SW):
+        first = 0
+        for p in range(a * SW + b):
+            first += counts[p]
+        count = 0
+        for i in range(KH):
+            for j in range(KW):
+                if i * DH % SH == a and j * DW % SW == b:
+                    at = 2 * (first + count)
+                    table[at] = (i * KW + j) * {high}
+                    table[at + 1] = (RH - i * DH // SH) * pitch + RW - j * DW // SW
+                    count += 1
+        counts[a * SW + b] = count
+for c in range(0, C, {high}):
+    rows = minimum({high}, C - c)
+    for o in range(O):
+        tile_transpose(rows, T, w_at + 4 * (o * C + c) * T, T, weights + 4 * (c * O + {high} * o) * T, {high})
+pixels = f32_at(image)
+for i in range(O * plane):
+    pixels[i] = f32(0)
+for n in range(lo, hi):
+    for o in range(O):
+        for q in range(minimum(OH, HQ)):
+            source = f32_at(g_at + 4 * (n * g_n + o * g_c + q * g_h))
+            target = f32_at(image + 4 * (o * plane + (q + RH) * pitch + RW))
+            for i in range(minimum(OW, WQ)):
+                target[i] = source[i]
+    first = 0
+    for a in range(SH):
+        for b in range(SW):
+            count = counts[a * SW + b]
+            for c in range(0, C, {high}):
+                rows, at, to = minimum({high}, C - c), weights + 4 * c * O * T, sums + 4 * c * run
+                tile_taps(rows, run, O, at, 1, {high} * T, image, plane, to, run, 0, count, taps + 16 * first)
+            first += count
+            {row}
+            for c in range(C):
+                for q in range((PH - a + SH - 1) // SH, minimum(HQ, (H + PH - a + SH - 1) // SH)):
+                    source = f32_at(sums + 4 * (c * run + q * pitch + from_column))
+                    target = f32_at(y_at + 4 * (n * y_n + c * y_c + (q * SH + a - PH) * y_h + x0))
+                    for i in range(count):
+                        target[i * SW] = source[i]
+"""
+
+BY_WEIGHT = """\
+pixels = f32_at(image)
+for i in range(plane * C):
+    pixels[i] = f32(0)
+slopes = f32_at(slope)
+for i in range((hi - lo) * run):
+    slopes[i] = f32(0)
+for n in range(N):
+    for q in range(SH * HQ):
+        y = q - PH
+        if y >= 0 and y < H:
+            tile_transpose(C, W, x_at + 4 * (n * x_n + y * x_h), x_c, line, C)
+            for b in range(SW):
+                {row}
+                place = (q % SH * SW + b) * HQ + q // SH
+                for i in range(count):
+                    source = f32_at(line + 4 * (x0 + i * SW) * C)
+                    target = f32_at(image + 4 * (place * WQ + from_column + i) * C)
+                    for c in range(C):
+                        target[c] = source[c]
+    for o in range(lo, hi):
+        for q in range(OH):
+            source = f32_at(g_at + 4 * (n * g_n + o * g_c + q * g_h))
+            target = f32_at(slope + 4 * ((o - lo) * run + q * WQ))
+            for i in range(OW):
+                target[i] = source[i]
+    for i in range(KH):
+        for j in range(KW):
+            t = i * KW + j
+            phase = (i * DH % SH) * SW + j * DW % SW
+            start = image + 4 * ((phase * HQ + i * DH // SH) * WQ + j * DW // SW) * C
+            {product}
+    {products}
+for o in range(lo, hi):
+    target = f32_at(y_at + 4 * o * C * T)
+    for t in range(T):
+        source = f32_at(sums + 4 * ({sum}))
+        for c in range(C):
+            target[c * T + t] = source[c]
+"""
+
+TAP = "tile_matmul(hi - lo, C, run, f32(1), slope, run, 1, start, C, sums + 4 * t * (hi - lo) * C, C, n)"
+COLUMNS = """\
+for p in range(run):
+    source = f32_at(start + 4 * p * C)
+    target = f32_at(columns + 4 * (p * T + t) * C)
+    for c in range(C):
+        target[c] = source[c]
+"""
+ONCE = "tile_matmul(hi - lo, T * C, run, f32(1), slope, run, 1, columns, T * C, sums, T * C, n)"
+
+
+def lower_convolution(group: Group, placement: Placement) -> ConvolutionKernel:
+    """The kernel of one convolution op."""
+    return _Convolution(group.nodes[0], placement).run()
+
+
+class _Convolution:
+    def __init__(self, node: Node, placement: Placement) -> None:
+        self.node, self.placement = node, placement
+        self.header: list[str] = []
+        self.words: list[Word] = []
+
+    def run(self) -> ConvolutionKernel:
+        text = {"convolution": self._forward, "convolution_by_input": self._by_input}.get(
+            self.node.op.name, self._by_weight
+        )
+        body, extent = text()
+        source = "def kernel(args, lo, hi, worker):\n" + indent(
+            "\n".join(["w = i64_at(args)", *self.header, body]), "    "
+        )
+        owners = [self.placement[n].owner for n in (*self.node.inputs, self.node)]
+        work = self.node.op.cost(self.node).flops // 4
+        return ConvolutionKernel(source, tuple(self.words), extent, tuple(owners[:2]), (owners[2],), work)
+
+    # ---- words ------------------------------------------------------------------------------------------
+
+    def _word(self, name: str, value: Word) -> None:
+        self.header.append(f"{name} = w[{len(self.words)}]")
+        self.words.append(value)
+
+    def _numbers(self, **numbers: int) -> None:
+        for name, value in numbers.items():
+            self._word(name, value)
+
+    def _image(self, name: str, place: Place) -> None:
+        """An operand of rows that lie dense: its address and the strides of its other axes."""
+        self._word(f"{name}_at", Address(place.owner, place.view.offset))
+        for axis, stride in zip("nch", place.view.strides, strict=False):
+            self._word(f"{name}_{axis}", stride)
+
+    def _own(self, name: str, nbytes: int) -> None:
+        """This worker's own memory."""
+        nbytes = -(-nbytes // 64) * 64 + 64  # what follows the last column is read, never used
+        self.header.append(f"{name} = w[{len(self.words)}] + worker * w[{len(self.words) + 1}]")
+        self.words += [Scratch(nbytes), nbytes]
+
+    def _geometry(self, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...]) -> None:
+        """Sizes of input (N, C, H, W), weight and output, and how the window moves."""
+        self.size = dict(zip("NCHW", x, strict=True)) | {"O": w[0], "KH": w[2], "KW": w[3], "T": w[2] * w[3]}
+        self.size |= {"OH": y[2], "OW": y[3]}
+        attrs = self.node.attrs
+        for a, axis in enumerate("HW"):
+            self.size[f"S{axis}"], self.size[f"D{axis}"] = attrs["stride"][a], attrs["dilation"][a]
+            self.size[f"P{axis}"] = attrs["padding"][a][0]
+        self._numbers(**self.size)
+
+    def _reach(self, axis: str) -> int:
+        """Rows or columns of a phase of the padded input that windows meet."""
+        s = self.size
+        return ((s[f"O{axis}"] - 1) * s[f"S{axis}"] + (s[f"K{axis}"] - 1) * s[f"D{axis}"]) // s[f"S{axis}"] + 1
+
+    # ---- the three kernels --------------------------------------------------------------------------------
+
+    def _forward(self) -> tuple[str, int]:
+        x, w = self.node.inputs
+        self._geometry(x.shape, w.shape, self.node.shape)
+        s, place = self.size, self.placement[self.node]
+        rows, columns = self._reach("H"), self._reach("W")
+        plane = _spread(s["SH"] * s["SW"] * rows * columns)
+        run = (s["OH"] - 1) * columns + s["OW"]
+        self._numbers(HQ=rows, WQ=columns, plane=plane, run=run)
+        self._image("x", self.placement[x])
+        self._image("y", place)
+        self._word("w_at", Address(self.placement[w].owner, self.placement[w].view.offset))
+        self._own("taps", 16 * s["T"])
+        self._own("weights", 4 * _whole(w))
+        self._own("image", 4 * s["C"] * plane + 256)
+        if columns == s["OW"] and place.view.strides[2] in (s["OW"], 0):
+            out, store = "y_at + 4 * (n * y_n + o * y_c), y_c", "pass"
+        else:
+            self._own("sums", 4 * s["O"] * run)
+            out, store = "sums + 4 * o * run, run", STORE
+        return _filled(FORWARD, row=ROW_COPY, store=store).replace("{out}", out), s["N"]
+
+    def _by_input(self) -> tuple[str, int]:
+        g, w = self.node.inputs
+        self._geometry(self.node.shape, w.shape, g.shape)
+        s = self.size
+        reach = {axis: (s[f"K{axis}"] - 1) * s[f"D{axis}"] // s[f"S{axis}"] for axis in "HW"}
+        phase = {axis: (s[f"P{axis}"] + s[axis] - 1) // s[f"S{axis}"] + 1 for axis in "HW"}
+        pitch = phase["W"] + reach["W"]
+        plane, run = _spread((phase["H"] + reach["H"]) * pitch), (phase["H"] - 1) * pitch + phase["W"]
+        self._numbers(RH=reach["H"], RW=reach["W"], HQ=phase["H"], WQ=phase["W"], pitch=pitch, plane=plane, run=run)
+        self._image("g", self.placement[g])
+        self._image("y", self.placement[self.node])
+        self._word("w_at", Address(self.placement[w].owner, self.placement[w].view.offset))
+        self._own("taps", 16 * s["T"] + 8 * s["SH"] * s["SW"])
+        self._own("weights", 4 * _whole(w))
+        self._own("image", 4 * s["O"] * plane + 256)
+        self._own("sums", 4 * s["C"] * run)
+        return _filled(BY_INPUT, row=ROW_COPY), s["N"]
+
+    def _by_weight(self) -> tuple[str, int]:
+        g, x = self.node.inputs
+        self._geometry(x.shape, self.node.shape, g.shape)
+        s = self.size
+        rows, columns = self._reach("H"), self._reach("W")
+        plane, run = s["SH"] * s["SW"] * rows * columns, (s["OH"] - 1) * columns + s["OW"]
+        self._numbers(HQ=rows, WQ=columns, plane=plane, run=run)
+        self._image("g", self.placement[g])
+        self._image("x", self.placement[x])
+        self._word("y_at", Address(self.placement[self.node].owner, self.placement[self.node].view.offset))
+        self._own("image", 4 * s["C"] * plane + 256)
+        self._own("line", 4 * s["C"] * s["W"])
+        self._own("slope", 4 * s["O"] * run)
+        self._own("sums", 4 * self.node.type.size)
+        if s["C"] * s["T"] > FEW:
+            parts = {"product": TAP, "products": "pass", "sum": "(t * (hi - lo) + o - lo) * C"}
+        else:
+            self._own("columns", 4 * run * s["C"] * s["T"])
+            parts = {"product": COLUMNS, "products": ONCE, "sum": "((o - lo) * T + t) * C"}
+        total = parts.pop("sum")
+        return _filled(BY_WEIGHT, row=ROW_COPY, **parts).replace("{sum}", total), s["O"]
+
+
+def _spread(floats: int) -> int:
+    """An odd number of cache lines: the planes of neighbouring channels then share no cache sets."""
+    return -(-floats // 16) * 16 + (16 if -(-floats // 16) % 2 == 0 else 0)
+
+
+def _whole(w: Node) -> int:
+    """Elements of a weight whose rows or columns come in whole panels."""
+    (a, b), window = w.shape[:2], w.type.size // (w.shape[0] * w.shape[1])
+    return max(-(-a // PANEL) * PANEL * b, -(-b // PANEL) * PANEL * a) * window
+
+
+def _filled(template: str, **parts: str) -> str:
+    """The template with its parts; a line that is one part takes all of the part's lines."""
+    lines = []
+    for line in template.splitlines():
+        name = line.strip()[1:-1]
+        if line.strip() == f"{{{name}}}" and name in parts:
+            lines.append(indent(parts[name].rstrip("\n"), line[: line.index("{")]))
+        else:
+            lines.append(line)
+    return "\n".join(lines).replace("{high}", str(PANEL)) + "\n"
