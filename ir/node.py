@@ -43,10 +43,11 @@ class Node:
     """op applied to inputs under attrs; `value` is its array in eager mode and None in a trace.
 
     `serial` grows with creation, so inputs always precede users. `written` is the serial of the last in-place write to
-    the value: a node recorded before it must not read the value again.
+    the value: a node recorded before it must not read the value again. `holder`: weakly, the tensor whose own it is.
     """
 
-    __slots__ = ("__weakref__", "attrs", "grad", "inputs", "location", "op", "order", "serial", "type", "value", "written")
+    __slots__ = ("__weakref__", "attrs", "grad", "holder", "inputs", "location", "op", "order", "serial", "type")
+    __slots__ += ("value", "written")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Node:
         self.serial = next_serial()
         self.order = self.serial  # program order: kept by the nodes that passes put in this one's stead; a hint to the scheduler
         self.written = 0
+        self.holder: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:

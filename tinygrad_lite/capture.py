@@ -10,6 +10,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, overload
@@ -82,7 +83,7 @@ class Trace:
                     "detach() it, or compute it inside"
                 )
             node = leaves.state(self._unique(self.names.get(id(tensor), "")), tensor._node.dtype, tensor._node.shape)
-            node.grad = meta
+            node.grad, node.holder = meta, weakref.ref(tensor)
             self.lifted[id(tensor)] = node
             self.states.append((tensor, node))
         return node
@@ -143,7 +144,7 @@ class Trace:
 
 def _input(index: int, tensor: Tensor) -> Node:
     node = leaves.input(f"arg{index}", tensor._node.dtype, tensor._node.shape)
-    node.grad = tensor._node.grad
+    node.grad, node.holder = tensor._node.grad, weakref.ref(tensor)
     return node
 
 

@@ -95,14 +95,22 @@ class Tensor(Described):
 
     @classmethod
     def _from_node(cls: type[T], node: Node) -> T:
-        """A root handle on `node`, which no other handle should share."""
+        """A root handle on `node`, or on a copy of it where another handle has it."""
         self = cls.__new__(cls)
         self._bind(node)
         return self
 
     def _bind(self, node: Node) -> None:
-        self._node = node
+        self._node = self._own(node)
         self._base, self._view, self._seen, self._grad = None, (), None, None
+
+    def _own(self, node: Node) -> Node:
+        """`node` for this root to have; a copy where another has it: writes to the one must not show in the other."""
+        holder = None if node.holder is None else node.holder()
+        if holder is not None and holder is not self:
+            node = record(CAST, node, dtype=node.dtype)
+        node.holder = weakref.ref(self)
+        return node
 
     def _read(self) -> Node:
         """The node that stands for the current value: symbolic in a capture, and up to date with the base."""
@@ -167,6 +175,7 @@ class Tensor(Described):
         """Point a root handle to `node`. A leaf stays one; other history is replaced, or kept as under no_grad."""
         old = self._read()
         meta = old.grad
+        node = self._own(node)
         if meta is not None and meta.leaf:
             node = node if node.grad is None else detach(node)
             node.grad = meta

@@ -524,3 +524,21 @@ def test_verify_finds_a_seeded_fault():
     message = r"output 0: compiled .* differs from interpreted .* at \[1\].*test_capture.py"
     with pytest.raises(RuntimeError, match=message):
         compiled(tl.ones(3))
+
+
+def test_assigned_values_are_not_shared():
+    x, z, w = tl.ones(2), tl.zeros(2), tl.zeros(2, requires_grad=True)
+    z[:] = x
+    with tl.no_grad():
+        w[:] = x
+    assert not x.requires_grad
+    tl.compile(lambda: x.add_(1))()
+    assert z.tolist() == w.tolist() == [1, 1] and x.tolist() == [2, 2]
+
+    @tl.compile
+    def step(given):
+        with tl.no_grad():
+            w[:] = given
+        return given * 1
+
+    assert not step(tl.zeros(2)).requires_grad and w.tolist() == [0, 0]

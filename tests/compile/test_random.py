@@ -19,7 +19,15 @@ def draws_and_sums():
     return tl.rand(64, 64).sum(dim=1) + tl.rand(64)
 
 
-@pytest.mark.parametrize("fn", [draws_once, draws_several_times, draws_and_sums])
+def draws_often():
+    """Enough in one kernel for its variables to be numbered past 64."""
+    total = tl.randn(64)
+    for _ in range(20):
+        total = total + 0.5 * tl.randn(64)
+    return total
+
+
+@pytest.mark.parametrize("fn", [draws_once, draws_several_times, draws_and_sums, draws_often])
 def test_compiled_draws_what_eager_draws(fn):
     def drawn(call):
         values = [call(), call()]
