@@ -56,19 +56,23 @@ def _gru(x: Tensor, gates: Tensor, h: Tensor, new_bias: Tensor | None = None) ->
 def _step(mode: str, w: _Weights) -> Step:
     """(state, the step's input product) → (state, output)."""
     new_bias = w.bias_hh[2 * w.hh.shape[1] :] if mode == "GRU" and w.bias_hh is not None else None
+    bias = _input_bias(mode, w)
+
+    def total(x: Tensor) -> Tensor:  # the biases here, not on the input product: they stay in the cache
+        return x if bias is None else x + bias
 
     def lstm(state: State, x: Tensor) -> tuple[State, Tensor]:
-        h, c = _lstm(x + state[0] @ w.hh.t(), state[1])
+        h, c = _lstm(total(x) + state[0] @ w.hh.t(), state[1])
         if w.hr is not None:
             h = h @ w.hr.t()
         return (h, c), h
 
     def gru(state: State, x: Tensor) -> tuple[State, Tensor]:
-        h = _gru(x, state[0] @ w.hh.t(), state[0], new_bias)
+        h = _gru(total(x), state[0] @ w.hh.t(), state[0], new_bias)
         return (h,), h
 
     def simple(state: State, x: Tensor) -> tuple[State, Tensor]:
-        h = x + state[0] @ w.hh.t()
+        h = total(x) + state[0] @ w.hh.t()
         h = h.tanh() if mode == "RNN_TANH" else h.relu()
         return (h,), h
 
@@ -76,7 +80,7 @@ def _step(mode: str, w: _Weights) -> Step:
 
 
 def _input_bias(mode: str, w: _Weights) -> Tensor | None:
-    """The biases that may be added before the loop: all but a GRU's recurrent one of the new gate, which is reset."""
+    """The biases of the input product: all but a GRU's recurrent one of the new gate, which is reset with its product."""
     if w.bias_ih is None or w.bias_hh is None:
         return w.bias_ih
     if mode != "GRU":
@@ -295,7 +299,7 @@ class RNNBase(Module):
     def _direction(
         self, x: Tensor, start: State, w: _Weights, reverse: bool, inside: Tensor | None
     ) -> tuple[Tensor, State]:
-        product = F.linear(x, w.ih, _input_bias(self.mode, w))
+        product = F.linear(x, w.ih)
         step = _step(self.mode, w)
         if inside is None:
             end, out = F.scan(step, start, product, reverse=reverse)
