@@ -7,11 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tinygrad_lite.models import gpt
+from tinygrad_lite.models import autoencoder, charrnn, dit, encoder, fpn, gpt, llama, mlp, resnet, t5, unet, vgg, vit
 from tinygrad_lite.nn import Module
 
+FAMILIES = (mlp, vgg, resnet, unet, fpn, charrnn, encoder, gpt, llama, t5, vit, dit, autoencoder)
+
 # name → constructor; keyword arguments replace fields of the preset
-MODELS: dict[str, Callable[..., Module]] = {name: partial(gpt.preset, name) for name in gpt.PRESETS}
+MODELS: dict[str, Callable[..., Module]] = {
+    name: partial(family.preset, name) for family in FAMILIES for name in family.PRESETS
+}
 
 
 def build(name: str, **overrides: Any) -> Module:
@@ -21,4 +25,4 @@ def build(name: str, **overrides: Any) -> Module:
     return MODELS[name](**overrides)
 
 
-__all__ = ["MODELS", "build"]
+__all__ = ["FAMILIES", "MODELS", "build"]

@@ -8,7 +8,9 @@ from typing import Any
 
 import tinygrad_lite as tl
 from tinygrad_lite import nn
+from tinygrad_lite.models import generate as generation
 from tinygrad_lite.nn import functional as F
+from tinygrad_lite.nn.attention import attend
 from tinygrad_lite.tensor import Tensor
 
 
@@ -51,6 +53,7 @@ class GPTConfig:
 
 
 PRESETS = {
+    "gpt-tiny": GPTConfig(11, 16, 2, 2, 16),
     "gpt-nano": GPTConfig(65, 64, 4, 4, 128),
     "gpt-small": GPTConfig(65, 128, 6, 8, 256),
     "gpt-mid": GPTConfig(65, 256, 6, 6, 384),
@@ -68,14 +71,18 @@ class Attention(nn.Module):
         self.proj = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, positions: Tensor | None = None, cache: nn.LayerCache | None = None) -> Tensor:
         B, T, C = x.shape
         q, k, v = (
             part.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, heads, T, C / heads)
             for part in self.qkv(x).split(C, dim=2)
         )
         p = self.dropout if self.training else 0.0
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        if cache is None or positions is None:
+            y = attend(q, k, v, dropout=p, causal=True)
+        else:
+            k, v = cache.update(k, v, positions)
+            y = attend(q, k, v, tl.arange(k.shape[2]) <= positions.unsqueeze(1), p)
         return self.drop(self.proj(y.transpose(1, 2).reshape(B, T, C)))
 
 
@@ -103,8 +110,8 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.mlp = MLP(config)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
+    def forward(self, x: Tensor, positions: Tensor | None = None, cache: nn.LayerCache | None = None) -> Tensor:
+        x = x + self.attn(self.ln_1(x), positions, cache)
         return x + self.mlp(self.ln_2(x))
 
 
@@ -140,10 +147,17 @@ class GPT(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
 
-    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self,
+        idx: Tensor,
+        targets: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: nn.KVCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """Logits, and the mean cross-entropy where targets are given.
 
         Shapes: idx (B, T) and targets (B, T) of token ids, T at most block_size; logits (B, T, vocab_size); loss ().
+        With `positions` (T,) and `cache`, the ids continue what the cache holds, at these places.
 
         Raises:
             ValueError: a longer sequence.
@@ -151,13 +165,19 @@ class GPT(nn.Module):
         T = idx.shape[1]
         if self.config.block_size < T:
             raise ValueError(f"a sequence of {T} tokens exceeds block_size {self.config.block_size}")
-        x = self.drop(self.wte(idx) + self.wpe(tl.arange(T)))  # (B, T, C)
-        for block in self.blocks:
-            x = block(x)
+        x = self.drop(self.wte(idx) + self.wpe(tl.arange(T) if positions is None else positions))  # (B, T, C)
+        for i, block in enumerate(self.blocks):
+            x = block(x, positions, None if cache is None else cache[i])
         logits = self.head(self.ln_f(x))
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.view(-1, self.config.vocab_size), targets.view(-1))
+
+    def make_cache(self, batch: int, capacity: int | None = None, quantised: bool = False) -> nn.KVCache:
+        """An empty cache for `batch` rows of `capacity` tokens, block_size by default."""
+        c = self.config
+        width = c.n_embd // c.n_head
+        return nn.KVCache(c.n_layer, batch, c.n_head, capacity or c.block_size, width, quantised=quantised)
 
     def num_parameters(self) -> int:
         """Trained numbers, tied ones once."""
@@ -168,36 +188,12 @@ def generate(model: GPT, idx: Tensor, n: int, temperature: float = 1.0, top_k: i
     """`n` tokens more, each drawn from softmax(logits / temperature) given the last block_size ones.
 
     Shapes: idx (B, T) to (B, T + n). Temperature 0 takes the likeliest; `top_k` leaves out all but the k likeliest.
+    `models.generate.generate` with a sliding window.
 
     Raises:
         ValueError: a negative temperature, or top_k below 1.
     """
-    if temperature < 0:
-        raise ValueError(f"temperature must be at least 0, not {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, not {top_k}")
-    was_training = model.training
-    model.eval()
-    try:
-        with tl.no_grad():
-            for _ in range(n):
-                logits = model(idx[:, -model.config.block_size :])[0][:, -1]
-                idx = tl.cat([idx, _draw(logits, temperature, top_k).to(idx.dtype)], dim=1)
-    finally:
-        model.train(was_training)
-    return idx
-
-
-def _draw(logits: Tensor, temperature: float, top_k: int | None) -> Tensor:
-    """(B, V) logits to (B, 1) token ids."""
-    if temperature == 0:
-        return logits.argmax(dim=-1, keepdim=True)
-    if top_k is not None and top_k < logits.shape[-1]:
-        least = tl.topk(logits, top_k, dim=-1)[0][:, -1:]
-        logits = logits.masked_fill(logits < least, -math.inf)
-    # Gumbel's trick: the largest of log-probabilities plus this noise is a draw from the distribution.
-    noise = -(-tl.rand(*logits.shape).log()).log()
-    return (logits / temperature + noise).argmax(dim=-1, keepdim=True)
+    return generation.generate(model, idx, n, temperature, top_k, sliding=True)
 
 
 def param_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -139,9 +139,7 @@ def test_cache_rows_can_be_exchanged():
 def test_rotary_scores_depend_on_the_offset_only():
     rotary = nn.RotaryPositions(8, 64)
     q, k = draw(1, 8), draw(1, 8)
-    scores = [
-        (rotary(q, tl.tensor([i + 5])) * rotary(k, tl.tensor([i]))).sum().item() for i in (0, 3, 40)
-    ]
+    scores = [(rotary(q, tl.tensor([i + 5])) * rotary(k, tl.tensor([i]))).sum().item() for i in (0, 3, 40)]
     np.testing.assert_allclose(scores, scores[0], rtol=1e-4)
     close(rotary(q.expand(3, 8))[:1], q)
     np.testing.assert_allclose((rotary(q.expand(3, 8)).numpy() ** 2).sum(1), (q.numpy() ** 2).sum(), rtol=1e-5)

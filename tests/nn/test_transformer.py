@@ -135,7 +135,10 @@ def test_embedding_bag(mode):
     even = np.array([[1, 2], [2, 2], [4, 6]])
     expected = np.array([how(table[[i for i in row if i != 2]], 0) if set(row) != {2} else np.zeros(3) for row in even])
     close(layer(tl.tensor(even)), expected)
-    close(tl.compile(lambda i, o: layer(i, o))(tl.tensor(index), tl.tensor(starts)), layer(tl.tensor(index), tl.tensor(starts)))
+    close(
+        tl.compile(lambda i, o: layer(i, o))(tl.tensor(index), tl.tensor(starts)),
+        layer(tl.tensor(index), tl.tensor(starts)),
+    )
 
 
 @pytest.mark.parametrize(
