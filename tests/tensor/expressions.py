@@ -12,7 +12,7 @@ TIES = np.array([[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0], [-1.0, -1.0, 5.0, 5
 LABELS = RNG.integers(0, 4, 3)
 
 # What reads values, and so cannot be captured.
-EAGER_ONLY = {"masks", "gather", "sort"}
+EAGER_ONLY = {"masks"}
 
 # name: f(lib, F, x, y); x and y are (3, 4) leaves that require grad
 FLOATING = {

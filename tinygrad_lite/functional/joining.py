@@ -13,7 +13,9 @@ from tinygrad_lite.functional.movement import expand, flatten, narrow, reshape, 
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf
-from tinygrad_lite.ops import create, indexing, movement, sorting
+from tinygrad_lite.ir.types import int64
+from tinygrad_lite.ops import create, cumulate, indexing, movement, sorting
+from tinygrad_lite.ops.elementwise import cast
 from tinygrad_lite.ops.movement import normalize_axis
 
 __all__ = [
@@ -367,8 +369,6 @@ def repeat_interleave(
 
 
 def _by_counts(input: Tensor, repeats: Tensor, axis: int, total: int | None) -> Tensor:
-    from tinygrad_lite.functional.reduction import cumsum
-
     counts, size = node_of(repeats, "repeats"), input.shape[axis]
     if counts.dtype.kind not in "iu" or counts.type.ndim > 1:
         raise RuntimeError(f"repeat_interleave: repeats must be a scalar or a vector of integers, got {counts.type}")
@@ -380,6 +380,6 @@ def _by_counts(input: Tensor, repeats: Tensor, axis: int, total: int | None) -> 
         if (values < 0).any():
             raise RuntimeError(f"repeats can not be negative, got {values.tolist()}")
         total = int(values.sum())
-    ends = cumsum(wrap(counts), 0)._read()
+    ends = cumulate.cumsum(cast(counts, int64), 0)
     index = sorting.searchsorted(ends, create.arange(total), right=True)
     return wrap(indexing.gather(node_of(input, "input"), index, axis))
