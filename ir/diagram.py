@@ -21,6 +21,7 @@ from tinygrad_lite.ir.types import TensorType
 
 Path = tuple[str, ...]
 CAP = 80  # what fits a page
+_MAX_INPUTS = 3  # that go to the same box and are drawn one by one
 _MAX_DEPTH = 12  # module scopes nest no deeper in a drawing
 _RELABELS = frozenset({"reshape", "expand", "permute", "detach", "check_index"})
 
@@ -34,6 +35,7 @@ class Box:
     role: str
     phase: str
     nodes: int = 1
+    members: Sequence[Node] = ()  # what it stands for, blocks drawn once apart
 
 
 @dataclass
@@ -281,12 +283,14 @@ class _Drawing:
         for key, nodes in self.content.items():
             if self.level is None or nodes[0].op.name != "state":
                 drawn.boxes[key] = self._box(key, nodes)
+                drawn.boxes[key].members = nodes
         for node in self.view.items:
             for source, type in self.view.operands(node):
                 if not self.view.is_reference(source, node):
                     self._connect(drawn, source, node, type)
         if self.kept_values:
             self._tell_kept_values(drawn)
+        _join_inputs(drawn)
         self._add_results(drawn)
         shown = {b.path[:i] for b in drawn.boxes.values() for i in range(len(b.path) + 1)}
         drawn.folded = {p: f for p, f in self.folding.folded.items() if p in shown or self._is_box(p)}
@@ -392,6 +396,28 @@ class _Drawing:
             notes.append("summarised by module")
         notes += [f"{'.'.join(p)} .. {last} drawn once (× {n})" for p, (n, last) in drawn.folded.items()]
         return notes
+
+
+def _join_inputs(drawn: Diagram) -> None:
+    """Inputs that go to the same boxes, such as an optimiser's settings, become one ellipse where there are many."""
+    users: dict[Any, list[Any]] = {}
+    for start, end in drawn.edges:
+        users.setdefault(start, []).append(end)
+    alike: dict[tuple[Any, ...], list[Any]] = {}
+    for key, box in drawn.boxes.items():
+        if box.role == "input" and key in users:
+            alike.setdefault(tuple(users[key]), []).append(key)
+    for ends, keys in alike.items():
+        if len(keys) <= _MAX_INPUTS:
+            continue
+        first = drawn.boxes[keys[0]]
+        name, _, type = first.label.partition("\n")
+        first.label = f"{name}\nand {len(keys) - 1} more inputs\n{type}"
+        first.members = [n for key in keys for n in drawn.boxes[key].members]
+        for key in keys[1:]:
+            del drawn.boxes[key]
+            for end in ends:
+                del drawn.edges[key, end]
 
 
 def _segments(kept: Iterable[Node], view: _View, level: int) -> dict[int, int]:

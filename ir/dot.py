@@ -37,6 +37,7 @@ _EXPLAINED = {
     "residual": "thick edge: residual, past its branch",
 }
 _FONT = "Helvetica"
+Groups = Sequence[tuple[str, Sequence[Node]]]  # titles and nodes
 
 
 def to_dot(
@@ -83,21 +84,24 @@ def _emit(drawn: Diagram, legend: bool, rankdir: str) -> str:
     return str(dot.source)
 
 
-def grouped_dot(
-    graph: Graph, groups: Sequence[tuple[str, Sequence[Node]]], *, depth: int | None = None, cap: int = CAP, **options: Any
-) -> str:
+def grouped_dot(graph: Graph, groups: Groups, *, depth: int | None = None, cap: int = CAP, **options: Any) -> str:
     """DOT source with each group of fused nodes as one frame: title, and its nodes as boxes.
 
     With `depth`, or where there are more than `cap` groups, modules are drawn instead, as by `to_dot`.
     """
     if depth is not None or len(groups) > cap:
         return to_dot(graph, depth=depth, cap=cap, **options)
+    return dot_of(grouped(graph, groups), **options)
+
+
+def grouped(graph: Graph, groups: Groups) -> Diagram:
+    """Every group as a frame around its nodes."""
     drawn = diagram(graph, cap=10**9, fold=False)
-    title_of = {id(n): f"{title}" for title, nodes in groups for n in nodes}
+    title_of = {id(n): title for title, nodes in groups for n in nodes}
     for key, box in drawn.boxes.items():
         box.path = (title_of[key],) if key in title_of else ()
     drawn.by_phase, drawn.notes = False, [f"{len(groups)} groups: each is one kernel's work"]
-    return _emit(drawn, options.get("legend", True), options.get("rankdir", "TB"))
+    return drawn
 
 
 def table_dot(title: str, labels: Sequence[str], phases: Sequence[str], edges: Iterable[tuple[int, int]]) -> str:

@@ -87,9 +87,10 @@ def cost_lines(graph: Graph, depth: int | None) -> Iterator[str]:
 
 
 def live_bytes(graph: Graph) -> list[int]:
-    """For each node in order, the bytes of computed values alive after it: results to the end, arguments and states apart.
+    """For each node in order, the bytes of computed values alive after it; results live to the end.
 
-    Views share the memory of what they look at. This is what the order of the text would need, without fusion.
+    Arguments and states are not counted, and views share the memory of what they look at. This is what the order of the
+    text would need, without fusion.
     """
     root: dict[int, int] = {}
     last: dict[int, int] = {}

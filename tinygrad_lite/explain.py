@@ -1,4 +1,4 @@
-"""What a compiled function consists of and why: the compile bill, fusion, recomputation, recompilation, memory, costs."""
+"""What a compiled function consists of and why: compile bill, fusion, recomputation, recompilation, memory, costs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ class Explanation:
 
     def _bill_lines(self) -> list[str]:
         bill, program = self.bill, self.capture.program
-        origins = ", ".join(f"{n} from {o}" if o != "compiled" else f"{n} compiled now" for o, n in bill["origins"].items())
+        origins = ", ".join(
+            f"{n} from {o}" if o != "compiled" else f"{n} compiled now" for o, n in bill["origins"].items()
+        )
         shares = f"{len(program.calls)} instructions, {sum(c.barrier for c in program.calls)} barriers"
         return [
             f"{self.capture.graph.name}: {self.captures} capture(s)",

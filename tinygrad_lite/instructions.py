@@ -1,4 +1,4 @@
-"""What a Program consists of, as data for people: instructions, buffers, distinct kernels, each with names and costs."""
+"""What a Program consists of, as data for people: instructions, buffers, distinct kernels, with names and costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tinygrad_lite.program import Call, Program
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that instructions share. kind: arena, state, input, output, constant. A life is an interval of instructions."""
+    """Memory that instructions share, alive from `first` to `last`. kind: arena, state, input, output, constant."""
 
     name: str
     kind: str

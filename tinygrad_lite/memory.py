@@ -55,8 +55,9 @@ class Memory:
     def __str__(self) -> str:
         peak = self.timeline[self.peak] if self.timeline else 0
         lines = [
-            f"arena {amount(self.arena, 'B')}, greatest live {amount(self.live, 'B')}; states {amount(self.states, 'B')}, "
-            f"inputs {amount(self.inputs, 'B')}, outputs {amount(self.outputs, 'B')}",
+            f"arena {amount(self.arena, 'B')}, greatest live {amount(self.live, 'B')}; "
+            f"states {amount(self.states, 'B')}, inputs {amount(self.inputs, 'B')}, "
+            f"outputs {amount(self.outputs, 'B')}",
             f"peak {amount(peak, 'B')} at instruction {self.peak} of {len(self.timeline)}, alive then:",
         ]
         shown = self.at_peak()
@@ -69,7 +70,7 @@ class Memory:
         return "\n".join(lines) + "\n"
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """A matplotlib Figure: every buffer's life and place in the arena, and the bytes alive; saved to `path` if given."""
+        """A matplotlib Figure: each buffer's life and place in the arena, and the bytes alive; saved to `path`."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(9, 6), layout="constrained")

@@ -14,11 +14,9 @@ from tinygrad_lite.ops import leaf as leaves
 if TYPE_CHECKING:
     from tinygrad_lite.handle import Tensor
 
-SMALL = 16  # elements that a constant may have
-
 
 def graph_of(tensor: Tensor, model: Any = None, name: str = "eager") -> Graph:
-    """The graph from leaves to `tensor`: those that require grad are states, small other ones constants, the rest inputs.
+    """The graph from leaves to `tensor`: those that require grad are states, other scalars constants, the rest inputs.
 
     States are called as the parameters of `model`, where one is given, else after the module that used them first.
     """
@@ -40,7 +38,7 @@ def _leaf(node: Node, naming: _Names, args: list[Node], states: list[Node]) -> N
     if node.grad is not None:
         states.append(leaves.state(naming.of(node), node.dtype, node.shape))
         return states[-1]
-    if node.value is not None and node.type.size <= SMALL and np.asarray(node.value).ndim == 0:
+    if node.value is not None and node.type.shape == ():
         return Node(leaves.CONSTANT, (), _data(node), node.type)
     args.append(leaves.input(naming.of(node), node.dtype, node.shape))
     return args[-1]

@@ -72,7 +72,7 @@ class Scheduled(_Late):
         return self.program.schedule.graph
 
     def place_of(self, node: Node) -> str:
-        """Where a value lies: arena+offset, a state, an argument, an output, a register, or computed where it is read."""
+        """Where a value lies: arena+offset, a state, an argument, an output, a register, or nowhere."""
         if is_virtual(node):
             return "computed where it is read"
         at = self.program.schedule.placement[node]
@@ -92,25 +92,33 @@ class Scheduled(_Late):
 
     def to_text(self, comments: bool = True, *, costs: bool = False) -> str:
         """Statements group by group. Each group's head says its kind, iteration domain, module and cost."""
+        lines = [text for text, _ in self.entries(comments)]
+        if costs:
+            lines[-1:-1] = cost_lines(self.graph, None)
+        return "\n".join([f"graph {name_text(self.graph.name)} {{", *lines, "}"]) + "\n"
+
+    def entries(self, comments: bool = True) -> list[tuple[str, Node | None]]:
+        """The text's statements and comments, each with its node, if it has one."""
         names: dict[int, str] = {}
-        lines = [f"graph {name_text(self.graph.name)} {{"]
+        lines: list[tuple[str, Node | None]] = []
         for node in (*self.graph.args, *self.graph.states):
             names[id(node)] = f"%{len(names)}"
-            lines.append(f"  {node_text(node, names)}")
-        seen = dict(names)
-        for head, nodes in self._chapters():
-            if comments and head:
-                lines += ["", f"  # {head}"]
+            lines.append((f"  {node_text(node, names)}", node))
+        for head, nodes in self.chapters():
+            if comments:
+                lines += [("", None), (f"  # {head}", None)]
             for node in nodes:
-                lines += self._lines_with_operands(node, names, seen, comments)
-        lines += [line for r in self.graph.results for line in self._lines_with_operands(r, names, seen, comments)]
+                lines += self._lines_with_operands(node, names, comments)
+        lines += [entry for r in self.graph.results for entry in self._lines_with_operands(r, names, comments)]
         if comments:
             plan = self.program.plan
-            lines += ["", f"  # arena {amount(plan.size, 'B')}, of which {amount(plan.live, 'B')} are alive at once"]
-        lines += [*update_lines(self.graph, names), *(cost_lines(self.graph, None) if costs else ())]
-        return "\n".join([*lines, return_line(self.graph, names), "}"]) + "\n"
+            note = f"  # arena {amount(plan.size, 'B')}, of which {amount(plan.live, 'B')} are alive at once"
+            lines += [("", None), (note, None)]
+        ends = [*update_lines(self.graph, names), return_line(self.graph, names)]
+        return [*lines, *((text, None) for text in ends)]
 
-    def _chapters(self) -> Iterator[tuple[str, list[Node]]]:
+    def chapters(self) -> Iterator[tuple[str, list[Node]]]:
+        """Each group's head line and nodes, in run order."""
         steps: dict[int, list[Step]] = {}
         for step in self.listing.steps:
             steps.setdefault(step.group, []).append(step)
@@ -118,27 +126,32 @@ class Scheduled(_Late):
         for group in self.program.schedule.groups:
             own = steps.get(numbers.get(id(group), -1), [])
             axes = f" sum over {sorted(group.axes)}" if group.axes else ""
-            cost = f", {amount(sum(s.flops for s in own), 'FLOP')}, {amount(sum(s.bytes for s in own), 'B')}" if own else ""
+            cost = (
+                f", {amount(sum(s.flops for s in own), 'FLOP')}, {amount(sum(s.bytes for s in own), 'B')}"
+                if own
+                else ""
+            )
             where = f"  {own[0].phase} {own[0].scope}".rstrip() if own else ""
             number = numbers.get(id(group), "in a loop")
             yield f"group {number}: {group.kind} over {list(group.shape)}{axes}{cost}{where}", group.nodes
 
-    def _lines_with_operands(self, node: Node, names: dict[int, str], seen: dict[int, str], comments: bool) -> list[str]:
+    def _lines_with_operands(self, node: Node, names: dict[int, str], comments: bool) -> list[tuple[str, Node | None]]:
         """The node's line after those of operands that no group computes, views and constants."""
-        lines, stack = [], [node]
+        lines: list[tuple[str, Node | None]] = []
+        stack = [node]
         while stack:
             each = stack[-1]
-            missing = [i for i in each.inputs if id(i) not in seen]
+            missing = [i for i in each.inputs if id(i) not in names]
             if missing:
                 stack += reversed(missing)
                 continue
             stack.pop()
-            if id(each) in seen:
+            if id(each) in names:
                 continue
-            names[id(each)] = seen[id(each)] = f"%{len(names)}"
+            names[id(each)] = f"%{len(names)}"
             note = f"  # → {self.place_of(each)}" if comments else ""
             where = f"; {location_text(each.location)}" if comments and each.location else ""
-            lines.append(f"  {node_text(each, names)}{note}{where}")
+            lines.append((f"  {node_text(each, names)}{note}{where}", each))
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,11 +169,13 @@ class Scheduled(_Late):
         places = [self.place_of(n) if n.op.kind is not Kind.LEAF else "" for n in self.graph.nodes]
         plan = {"size": self.program.plan.size, "live": self.program.plan.live}
         buffers = [b.to_dict() for b in self.listing.buffers.values()]
-        return to_dict(self.graph) | {"schedule": {"groups": groups, "places": places, "arena": plan, "buffers": buffers}}
+        return to_dict(self.graph) | {
+            "schedule": {"groups": groups, "places": places, "arena": plan, "buffers": buffers}
+        }
 
     def to_dot(self, **options: Any) -> str:
         """DOT source: every group as a box with its nodes; with `depth=` modules, as `ir.dot.to_dot`."""
-        groups = [(head.split("  ")[0], nodes) for head, nodes in self._chapters()]
+        groups = [(head.split("  ")[0], nodes) for head, nodes in self.chapters()]
         return grouped_dot(self.graph, groups, **options)
 
     def to_networkx(self) -> Any:
@@ -216,7 +231,8 @@ class TapeList(_Late):
         width = max((len(s.label) for s in steps), default=0)
         program = self.program
         lines = [
-            f"tape {name_text(program.schedule.graph.name)}: {len(steps)} instructions, {len(program.tape.order[0])} rows, "
+            f"tape {name_text(program.schedule.graph.name)}: "
+            f"{len(steps)} instructions, {len(program.tape.order[0])} rows, "
             f"{program.workers} worker{'s' * (program.workers > 1)}, {sum(s.barrier for s in steps)} barriers"
         ]
         for step in steps:

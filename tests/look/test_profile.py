@@ -1,6 +1,7 @@
 """explain, profile and memory of a training step: what they say, what they add up to, what they leave alone."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_rates_follow_from_costs(nano, profile):
 
 
 def test_a_profile_leaves_everything_as_it_was(nano):
-    model, step, ids = nano
+    model, step, _ = nano
     before = {k: v.detach().numpy().copy() for k, v in model.state_dict().items()}
     step.profile(3)
     assert all(np.array_equal(v, model.state_dict()[k].detach().numpy()) for k, v in before.items())
@@ -72,7 +73,7 @@ def test_a_trace_has_one_row_a_worker(profile, tmp_path):
     assert {e["tid"] for e in bars} == set(range(profile.workers))
     for worker in range(profile.workers):
         own = [e for e in bars if e["tid"] == worker]
-        assert all(b["ts"] >= a["ts"] + a["dur"] - 0.01 for a, b in zip(own, own[1:], strict=False))
+        assert all(b["ts"] >= a["ts"] + a["dur"] - 0.01 for a, b in pairwise(own))
         assert own[-1]["ts"] + own[-1]["dur"] <= profile.step * 1.1e6
     assert any(e["args"].get("module") == "blocks.0.mlp.fc" for e in bars)
 

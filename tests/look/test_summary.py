@@ -34,7 +34,9 @@ def test_a_summary_counts_parameters_and_products(name):
     found = tl.summary(model, tl.zeros((1, tokens), dtype=tl.int64))
     assert found.total.parameters == found.total.trainable == model.num_parameters()
     width = config.n_embd
-    products = config.n_layer * (2 * tokens * 12 * width**2 + 4 * tokens**2 * width) + 2 * tokens * width * config.vocab_size
+    products = (
+        config.n_layer * (2 * tokens * 12 * width**2 + 4 * tokens**2 * width) + 2 * tokens * width * config.vocab_size
+    )
     assert found.total.product_flops == products
     assert found["blocks.0.mlp.fc"].outputs == (f"f32[1,{tokens},{4 * width}]",)
     assert found["blocks"].calls == 0 and found["blocks.0"].calls == 1

@@ -18,7 +18,8 @@ from .arena import aligned
 
 READ = "def kernel(args, lo, hi, worker):\n    i64_at(args)[0] = ticks()\n"
 WAIT = 0.05  # seconds to compare the two clocks over
-SIDE = 768  # of the square matrices that measure FLOP/s
+SPAN = 0.12  # seconds of each measurement
+SIDE = 512  # of the square matrices that measure FLOP/s
 STREAM = 1 << 26  # bytes that measure bandwidth: beyond the caches
 
 
@@ -49,35 +50,32 @@ class Peaks(NamedTuple):
 
 @functools.cache
 def peaks(workers: int) -> Peaks:
-    """Measured once a process, each worker on its own core: about 0.3 s."""
+    """Measured once a process, all workers at once, each at its best: about 0.3 s."""
     a = np.ones((SIDE, SIDE), np.float32)
     outs = [np.empty_like(a) for _ in range(workers)]
     with threadpool_limits(1, "blas"):
-        product = _best(workers, lambda i: np.matmul(a, a, out=outs[i]))
+        products = _best(workers, lambda i: np.matmul(a, a, out=outs[i]))
     share = STREAM // 8 // workers
     source, target = np.ones((workers, share)), np.ones((workers, share))
-    copy = _best(workers, lambda i: np.copyto(target[i], source[i]))
-    return Peaks(2 * SIDE**3 * workers / product, 2 * STREAM / copy)
+    copies = _best(workers, lambda i: np.copyto(target[i], source[i]))
+    return Peaks(sum(2 * SIDE**3 / t for t in products), sum(16 * share / t for t in copies))
 
 
-def _best(workers: int, work: Callable[[int], Any], rounds: int = 5) -> float:
-    """The shortest time in which all workers did `work(i)` at once."""
-    best = float("inf")
-    for _ in range(rounds):
-        gate = threading.Barrier(workers + 1)
-        spans: list[tuple[float, float]] = []
-        threads = [threading.Thread(target=_timed, args=(gate, work, i, spans)) for i in range(workers)]
-        for thread in threads:
-            thread.start()
+def _best(workers: int, work: Callable[[int], Any]) -> list[float]:
+    """The shortest time that each worker took for `work(i)`, while the others did theirs."""
+    best = [float("inf")] * workers
+
+    def repeat(i: int) -> None:
         gate.wait()
-        for thread in threads:
-            thread.join()
-        best = min(best, max(end for _, end in spans) - min(start for start, _ in spans))
+        end = time.perf_counter() + SPAN
+        while (start := time.perf_counter()) < end:
+            work(i)
+            best[i] = min(best[i], time.perf_counter() - start)
+
+    gate = threading.Barrier(workers)
+    threads = [threading.Thread(target=repeat, args=(i,)) for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return best
-
-
-def _timed(gate: threading.Barrier, work: Callable[[int], Any], i: int, spans: list[tuple[float, float]]) -> None:
-    gate.wait()
-    start = time.perf_counter()
-    work(i)
-    spans.append((start, time.perf_counter()))

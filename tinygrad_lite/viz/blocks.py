@@ -1,4 +1,4 @@
-"""Drawings of a model's architecture: modules as boxes with what they cost and see, residual arrows past the branches."""
+"""Drawings of a model's architecture: modules as boxes with what they cost and see, residual arrows past branches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Architecture(Presentable):
         """One line a box and one an arrow."""
         drawn = self.diagram(depth)
         names = {key: "/".join([*b.path, " ".join(b.label.split("\n"))]) for key, b in drawn.boxes.items()}
-        arrows = [f"{names[a]} -> {names[b]}" + (f"  [{e.kind}]" if e.kind != "data" else "") for (a, b), e in drawn.edges.items()]
+        arrows = [
+            f"{names[a]} -> {names[b]}" + (f"  [{e.kind}]" if e.kind != "data" else "")
+            for (a, b), e in drawn.edges.items()
+        ]
         return "\n".join([drawn.title, *drawn.notes, *names.values(), "", *arrows]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,6 +104,7 @@ class _Plan:
         self.of: dict[int, Any] = {}
         self.label: dict[Any, list[str]] = {}
         self.home: dict[Any, str] = {}
+        self.twins: dict[tuple[str, str], dict[Any, Any]] = {}
         self._place()
 
     def _place(self) -> None:
@@ -111,7 +115,7 @@ class _Plan:
                 self.of[id(node)] = ("input", id(node))
                 continue
             sources = list(dict.fromkeys(self._sources(node)))
-            if not sources and node.op.name not in ("gather",) and not self._module(node):
+            if not sources and not self._module(node):
                 continue  # made of constants alone
             self._place_one(node, sources)
 
@@ -135,26 +139,21 @@ class _Plan:
     def _own(self, node: Node, key: Any, path: str) -> None:
         folded = self._folded(path)
         if folded != path:  # inside a block that is drawn as another: the same operation there
-            key = self._twin(node, key, path, folded)
+            key = self._twin(key, path, folded)
         self.of[id(node)] = key
         self.home[key] = folded
         names = self.label.setdefault(key, [])
         if node.op.name not in names:
             names.append(node.op.name)
 
-    def _twin(self, node: Node, key: Any, path: str, folded: str) -> Any:
+    def _twin(self, key: Any, path: str, folded: str) -> Any:
         """The n-th merge or own operation of a block stands for the n-th of the block drawn in its stead."""
-        mine = self._numbered(path)
-        return mine.setdefault((key[0], folded), {}).setdefault(key, self._nth(key[0], folded, len(mine[key[0], folded])))
-
-    def _numbered(self, path: str) -> dict[Any, dict[Any, Any]]:
-        if not hasattr(self, "_counts"):
-            self._counts: dict[str, dict[Any, dict[Any, Any]]] = {}
-        return self._counts.setdefault(path, {})
-
-    def _nth(self, kind: str, path: str, n: int) -> Any:
-        known = [k for k, home in self.home.items() if k[0] == kind and home == path]
-        return known[n] if n < len(known) else (kind, path, n)
+        kind = key[0]
+        mine = self.twins.setdefault((path, kind), {})
+        if key not in mine:
+            known = [k for k, home in self.home.items() if k[0] == kind and home == folded]
+            mine[key] = known[len(mine)] if len(mine) < len(known) else (kind, folded, len(mine))
+        return mine[key]
 
     def _sources(self, node: Node) -> Iterator[Any]:
         return (self.of[id(i)] for i in node.inputs if id(i) in self.of)
@@ -163,8 +162,7 @@ class _Plan:
         scope = node.location.scope if node.location else ""
         while scope and scope not in self.by_scope:
             scope = scope.rpartition(".")[0]
-        path = self.by_scope.get(scope, "")
-        return path
+        return self.by_scope.get(scope, "")
 
     def _is_box(self, path: str) -> bool:
         below = f"{path}."
@@ -232,7 +230,7 @@ class _Plan:
         end = self.of[id(node)]
         for operand in node.inputs:
             start = self.of.get(id(operand))
-            if start is None or start == end or node.op.name in _PASSED and start == end:
+            if start is None or start == end:
                 continue
             carried = self._carried(operand, node)
             edge = drawn.edges.setdefault((start, end), Edge("carried" if carried else "data"))
@@ -242,19 +240,17 @@ class _Plan:
 
     def _carried(self, source: Node, user: Node) -> bool:
         """From one folded block to the next?"""
-        a, b = self._module(source), self._module(user)
-        return a != b and (self._block(a) is not None or self._block(b) is not None) and self._block(a) != self._block(b) and (
-            self._first(a) == self._first(b)
-        )
+        a, b = self._block(self._module(source)), self._block(self._module(user))
+        return a is not None and b is not None and a != b and self._first(a) == self._first(b)
 
     def _block(self, path: str) -> str | None:
+        """The block of a folded run that a module lies in."""
         parts = path.split(".")
-        names = [".".join(parts[:i]) for i in range(1, len(parts) + 1)]
+        names = (".".join(parts[:i]) for i in range(1, len(parts) + 1))
         return next((n for n in names if n in self.stands_for or n in self.stands_for.values()), None)
 
-    def _first(self, path: str) -> str | None:
-        block = self._block(path)
-        return self.stands_for.get(block, block) if block is not None else None
+    def _first(self, block: str) -> str:
+        return self.stands_for.get(block, block)
 
     def _mark_residuals(self, drawn: Diagram) -> None:
         """Into a merge: the arrow whose source also reaches it by way of another operand."""

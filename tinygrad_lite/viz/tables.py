@@ -139,7 +139,8 @@ class Summary:
         t = self.total
         frozen = t.parameters - t.trainable
         return [
-            f"{t.parameters:,} parameters ({t.trainable:,} trained, {frozen:,} frozen), {self.buffers:,} numbers in buffers",
+            f"{t.parameters:,} parameters ({t.trainable:,} trained, {frozen:,} frozen), "
+            f"{self.buffers:,} numbers in buffers",
             f"{amount(t.flops, 'FLOP')} a forward pass, of which {amount(t.product_flops, 'FLOP')} in matrix products; "
             f"{amount(t.activations, 'B')} of activations, {amount(self.input_bytes, 'B')} of inputs",
         ]
@@ -226,9 +227,7 @@ def _nodes(values: Any) -> tuple[Node, ...]:
     return tuple(t._read() for t in found)
 
 
-def _row(
-    path: str, module: Module, calls: list[ModuleCall], graph: Graph, reach: dict[int, Field]
-) -> SummaryRow:
+def _row(path: str, module: Module, calls: list[ModuleCall], graph: Graph, reach: dict[int, Field]) -> SummaryRow:
     mine = [c for c in calls if c.module is module]
     scopes = {c.scope for c in mine}
     if not mine:  # a container: what was called below it
