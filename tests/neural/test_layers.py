@@ -209,3 +209,24 @@ def test_a_bad_label_in_a_compiled_loss_names_the_line():
     loss(draw(2, 3), tl.tensor([0, 1]))
     with pytest.raises(IndexError, match=r"test_layers\.py"):
         loss(draw(2, 3), tl.tensor([0, 5]))
+
+
+# ---- 16-bit floats --------------------------------------------------------------------------------------------------
+
+NORMS = {
+    "rms_norm": lambda x: F.rms_norm(x, (64,)),
+    "layer_norm": lambda x: F.layer_norm(x, (64,)),
+    "batch_norm": lambda x: F.batch_norm(x, tl.zeros(4), tl.ones(4), training=True),
+    "instance_norm": lambda x: F.instance_norm(x),
+    "group_norm": lambda x: F.group_norm(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("dtype", [tl.float16, tl.bfloat16])
+def test_squares_of_16_bit_floats_do_not_overflow(name, dtype):
+    x = (draw(3, 4, 64) * 500).to(dtype)
+    result = NORMS[name](x)
+    assert result.dtype is dtype
+    tolerance = 2e-3 if dtype is tl.float16 else 2e-2
+    np.testing.assert_allclose(result.float().numpy(), NORMS[name](x.float()).numpy(), rtol=tolerance, atol=tolerance)

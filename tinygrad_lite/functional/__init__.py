@@ -5,8 +5,8 @@ from tinygrad_lite.functional import (
     contraction,
     control,
     convolution,
-    decomposition,
     ctc,
+    decomposition,
     diagonals,
     distances,
     dropouts,
@@ -29,8 +29,8 @@ from tinygrad_lite.functional.activations import *  # noqa: F403
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.control import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
-from tinygrad_lite.functional.decomposition import *  # noqa: F403
 from tinygrad_lite.functional.ctc import *  # noqa: F403
+from tinygrad_lite.functional.decomposition import *  # noqa: F403
 from tinygrad_lite.functional.diagonals import *  # noqa: F403
 from tinygrad_lite.functional.distances import *  # noqa: F403
 from tinygrad_lite.functional.dropouts import *  # noqa: F403

@@ -77,6 +77,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
     x = node_of(input, "input")
+    if x.dtype.kind in "iu":
+        min_val, max_val = int(min_val), int(max_val)
     low = ew.where(ew.le(x, min_val), min_val, x)
     return _finish(input, ew.where(ew.ge(low, max_val), max_val, low), inplace)
 

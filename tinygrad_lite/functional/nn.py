@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tinygrad_lite.functional.common import node_of, wrap
 from tinygrad_lite.functional.contraction import bilinear
 from tinygrad_lite.functional.distances import maybe
+from tinygrad_lite.functional.normalization import widened
 from tinygrad_lite.generator import default_generator
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
@@ -26,7 +27,8 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes."""
     x = node_of(input, "input")
-    return wrap(composite.layer_norm(x, normalized_shape, maybe(weight, "weight"), maybe(bias, "bias"), eps))
+    w, b = maybe(weight, "weight"), maybe(bias, "bias")
+    return wrap(ew.cast(composite.layer_norm(widened(x), normalized_shape, w, b, eps), x.dtype))
 
 
 def rms_norm(
@@ -36,11 +38,12 @@ def rms_norm(
     x, shape = node_of(input, "input"), tuple(normalized_shape)
     if x.type.ndim < len(shape) or x.shape[x.type.ndim - len(shape) :] != shape:
         raise RuntimeError(f"rms_norm: normalized_shape {list(shape)} must be the last sizes of input {x.type}")
+    wide = widened(x)
     if eps is None:
-        eps = 2.0**-23 if x.dtype.itemsize == 4 else 2.0**-52
+        eps = 2.0**-52 if wide.dtype.itemsize == 8 else 2.0**-23
     axes = tuple(range(x.type.ndim - len(shape), x.type.ndim))
-    scaled = ew.mul(x, ew.rsqrt(ew.add(reduce.mean(ew.mul(x, x), axes, keepdim=True), eps)))
-    return wrap(scaled if weight is None else ew.mul(scaled, node_of(weight, "weight")))
+    scaled = ew.mul(wide, ew.rsqrt(ew.add(reduce.mean(ew.mul(wide, wide), axes, keepdim=True), eps)))
+    return wrap(ew.cast(scaled if weight is None else ew.mul(scaled, node_of(weight, "weight")), x.dtype))
 
 
 def scaled_dot_product_attention(

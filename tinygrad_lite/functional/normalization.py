@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from tinygrad_lite.functional.common import node_of, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.types import float32
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import movement, reduce
 from tinygrad_lite.ops.conv import padded
 from tinygrad_lite.ops.window import window
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
+
+
+def widened(x: Node) -> Node:
+    """x in the dtype that its moments are taken in: 16-bit floats in float32."""
+    return ew.cast(x, float32) if x.dtype.itemsize == 2 and x.dtype.kind == "f" else x
 
 
 def _per_channel(v: Node, ndim: int) -> Node:
@@ -85,21 +91,21 @@ def batch_norm(
     channels = x.shape[1]
     mean, var = _vector(running_mean, "running_mean", channels), _vector(running_var, "running_var", channels)
     scale, shift = _vector(weight, "weight", channels), _vector(bias, "bias", channels)
-    axes = (0, *range(2, x.type.ndim))
+    wide, axes = widened(x), (0, *range(2, x.type.ndim))
     if not training:
         if mean is None or var is None:
             raise RuntimeError("batch_norm: running_mean and running_var must be given when training=False")
         factor = ew.rsqrt(ew.add(var, eps))
         factor = factor if scale is None else ew.mul(factor, scale)
-        centred = ew.add(x, _per_channel(ew.neg(mean), x.type.ndim))
-        result = ew.mul(centred, _per_channel(factor, x.type.ndim))
-        return wrap(result if shift is None else ew.add(result, _per_channel(shift, x.type.ndim)))
+        centred = ew.add(wide, _per_channel(ew.neg(mean), x.type.ndim))
+        result = _scaled(ew.mul(centred, _per_channel(factor, x.type.ndim)), None, shift)
+        return wrap(ew.cast(result, x.dtype))
     count = reduce.count(x, axes)
     _needs_values(x.shape, count)
-    centred, mean, var = _moments(x, axes)
+    centred, mean, var = _moments(wide, axes)
     _move_average(running_mean, mean, momentum)
     _move_average(running_var, ew.mul(var, count / max(count - 1, 1)), momentum)
-    return wrap(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift))
+    return wrap(ew.cast(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift), x.dtype))
 
 
 def instance_norm(
@@ -129,10 +135,10 @@ def instance_norm(
     for v, name in ((running_mean, "running_mean"), (running_var, "running_var")):
         _vector(v, name, channels)
     scale, shift = _vector(weight, "weight", channels), _vector(bias, "bias", channels)
-    centred, mean, var = _moments(x, axes)
+    centred, mean, var = _moments(widened(x), axes)
     _move_average(running_mean, reduce.mean(mean, 0), momentum)
     _move_average(running_var, ew.mul(reduce.mean(var, 0), count / max(count - 1, 1)), momentum)
-    return wrap(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift))
+    return wrap(ew.cast(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift), x.dtype))
 
 
 def group_norm(
@@ -153,10 +159,11 @@ def group_norm(
         )
     batch, channels, places = x.shape[0], x.shape[1], x.shape[2:]
     _needs_values(x.shape, batch * channels // num_groups * math.prod(places))
-    groups = movement.reshape(x, (batch, num_groups, channels // num_groups, *places))
+    groups = movement.reshape(widened(x), (batch, num_groups, channels // num_groups, *places))
     centred, _, var = _moments(groups, tuple(range(2, groups.type.ndim)))
     result = movement.reshape(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), x.shape)
-    return wrap(_scaled(result, _vector(weight, "weight", channels), _vector(bias, "bias", channels)))
+    result = _scaled(result, _vector(weight, "weight", channels), _vector(bias, "bias", channels))
+    return wrap(ew.cast(result, x.dtype))
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
@@ -171,6 +178,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if not x.type.size:
         return input
     rest = [(0, 0)] * (x.type.ndim - 2)
-    squares = padded(ew.mul(x, x), [(size // 2, (size - 1) // 2), *rest])
+    wide = widened(x)
+    squares = padded(ew.mul(wide, wide), [(size // 2, (size - 1) // 2), *rest])
     mean = ew.div(reduce.sum(window(squares, (1,), (size,)), -1), float(size))
-    return wrap(ew.div(x, ew.pow(ew.add(ew.mul(mean, alpha), k), beta)))
+    return wrap(ew.cast(ew.div(wide, ew.pow(ew.add(ew.mul(mean, alpha), k), beta)), x.dtype))

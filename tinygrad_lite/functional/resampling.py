@@ -118,7 +118,7 @@ def _resampled(x: Node, axis: int, wanted: int, factor: float | None, mode: str,
         at = ew.sub(ew.mul(ew.add(numbers, 0.5), step), 0.5)
     if mode == "bicubic":
         return _cubic(x, axis, at)
-    if wanted == length and (align or step == 1):
+    if wanted == length:  # as PyTorch has it, whatever the factor
         return x
     return _linear(x, axis, ew.maximum(at, 0.0))
 
@@ -126,11 +126,10 @@ def _resampled(x: Node, axis: int, wanted: int, factor: float | None, mode: str,
 def _nearest(x: Node, axis: int, wanted: int, factor: float | None, shift: float) -> Node:
     length = x.shape[axis]
     step = 1.0 / factor if factor else length / wanted
-    if wanted == length and step == 1:
-        return x
     times, rest = divmod(wanted, length)
-    if not rest and step * times == 1:
-        return _repeated(x, axis, times)
+    # as PyTorch has it, the factor does not count where the size stays or doubles
+    if not rest and (step * times == 1 or (times <= 2 and not shift)):
+        return x if times == 1 else _repeated(x, axis, times)
     at = ew.mul(ew.add(create.arange(wanted, dtype=float32), shift), step)
     index = ew.minimum(ew.cast(ew.floor(at), int64), length - 1)
     return indexing.gather(x, index, axis)
