@@ -46,7 +46,7 @@ class Decoder:
         if block is not None and capacity is not None and capacity > block:
             raise ValueError(f"a capacity of {capacity} tokens exceeds block_size {block}")
         self.capacity = block if capacity is None else capacity
-        self.extra: Any = ()
+        self.extra: Any = None if self.recurrent else ()  # a recurrent state, or what was read of a source
         if self.recurrent:
             self.step = _recurrent_step(model)
         else:
@@ -89,7 +89,7 @@ class Decoder:
         if not 0 <= length <= self.length or (self.recurrent and length not in (0, self.length)):
             raise ValueError(f"cannot go back to {length} of the {self.length} tokens read")
         if self.recurrent and length == 0:
-            self.extra = ()
+            self.extra = None
         self.length = length
 
     def reorder(self, rows: Array) -> None:
@@ -120,10 +120,12 @@ def _cached_step(model: Any, cache: Any, crossed: bool) -> Callable[..., Any]:
 
 
 def _recurrent_step(model: Any) -> Callable[..., Any]:
-    return lambda ids, state: model.step(ids, state or None)
+    return lambda ids, state: model.step(ids, state)
 
 
 def _mapped(tree: Any, fn: Callable[[Tensor], Tensor]) -> Any:
+    if tree is None:
+        return None
     if isinstance(tree, Tensor):
         return fn(tree)
     return type(tree)(_mapped(item, fn) for item in tree)
@@ -133,7 +135,7 @@ def _leaves(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
     else:
-        for item in tree:
+        for item in tree or ():
             yield from _leaves(item)
 
 
@@ -270,7 +272,7 @@ def generate(
     how.check()
     if idx.dim() != 2 or not idx.shape[1]:
         raise ValueError(
-            f"generation starts from ids of shape (batch, length), length 1 or more, not {tuple(idx.shape)}"
+            f"generation goes on from ids of shape (batch, length >= 1), not {tuple(idx.shape)}"
         )
     block = getattr(model.config, "block_size", None)
     if block is not None and not sliding and idx.shape[1] + n - 1 > block:
