@@ -77,6 +77,22 @@ def _unary(name: str, rule: Callable[..., Any], scalar: str, slope: Callable[[No
     return _op(name, _infer_float(name), rule, scalar, lambda g, n, i: mul(g, slope(n.inputs[0], n)), flops)
 
 
+def _division(name: str, rule: Callable[..., Any], scalar: str, vjp: Vjp) -> Op:
+    """A quotient or remainder that integers raise for where the divisor is 0."""
+    message = f"{name}: ZeroDivisionError: an integer was divided by 0"
+
+    def divide(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+        if b.dtype.kind != "f" and not b.all():
+            raise RuntimeError(message)
+        return rule(a, b)
+
+    def cost(node: Node) -> Cost:
+        return Cost(4 * node.type.size, moved_bytes(node))
+
+    failure = (RuntimeError, message)
+    return register(Op(name, Kind.ELEMENTWISE, _infer_number(name), divide, vjp, scalar, cost, failure=failure))
+
+
 ADD = _op("add", _infer_same("add"), np.add, "{0} + {1}", _by_input(lambda g, n: g, lambda g, n: g))
 SUB = _op("sub", _infer_number("sub"), np.subtract, "{0} - {1}", _by_input(lambda g, n: g, lambda g, n: neg(g)))
 MUL = _op(
@@ -94,14 +110,12 @@ DIV = _op(
     _by_input(lambda g, n: div(g, n.inputs[1]), lambda g, n: neg(div(mul(g, n), n.inputs[1]))),
     4,
 )
-FLOOR_DIVIDE = _op("floor_divide", _infer_number("floor_divide"), np.floor_divide, "floordiv({0}, {1})", flops=4)
-REMAINDER = _op(
+FLOOR_DIVIDE = _division("floor_divide", np.floor_divide, "floordiv({0}, {1})", lambda g, n, i: _nothing(g))
+REMAINDER = _division(
     "remainder",
-    _infer_number("remainder"),
     np.remainder,
     "mod({0}, {1})",
     _by_input(lambda g, n: g, lambda g, n: neg(mul(g, floor(div(n.inputs[0], n.inputs[1]))))),
-    4,
 )
 POW = _op(
     "pow",
@@ -126,9 +140,16 @@ MINIMUM = _op(
     _by_input(lambda g, n: _to_winner(g, n, 0, LT), lambda g, n: _to_winner(g, n, 1, LT)),
 )
 
+
+
+def _sign(x: np.ndarray[Any, Any]) -> Any:
+    """0 for NaN, as PyTorch's."""
+    return np.where(x == x, np.sign(x), 0).astype(x.dtype)
+
+
 NEG = _op("neg", _infer_number("neg"), np.negative, "-{0}", lambda g, n, i: neg(g))
 ABS = _op("abs", _infer_number("abs"), np.abs, "abs_{t}({0})", lambda g, n, i: mul(g, sign(n.inputs[0])))
-SIGN = _op("sign", _infer_number("sign"), np.sign, "sign_{t}({0})", lambda g, n, i: _nothing(g))
+SIGN = _op("sign", _infer_number("sign"), _sign, "sign_{t}({0})", lambda g, n, i: _nothing(g))
 FLOOR = _op("floor", _infer_float("floor"), np.floor, "floor_{t}({0})", lambda g, n, i: _nothing(g))
 EXP = _unary("exp", np.exp, "exp_{t}({0})", lambda x, y: y, 12)
 LOG = _op("log", _infer_float("log"), np.log, "log_{t}({0})", lambda g, n, i: div(g, n.inputs[0]), 14)
@@ -498,10 +519,10 @@ def _nothing(g: Node) -> Node:
 
 
 def _to_winner(g: Node, node: Node, i: int, wins: Op) -> Node:
-    """The gradient goes to the operand that won; at ties each gets half, as in PyTorch."""
+    """The gradient goes to the operand that won; at ties each gets half, beside NaN all of it, as in PyTorch."""
     mine, other = node.inputs[i], node.inputs[1 - i]
-    share = where(record(EQ, mine, other), mul(g, 0.5), 0.0)
-    return where(record(wins, mine, other), g, share)
+    share = where(record(EQ, mine, other), mul(g, 0.5), g)
+    return where(record(wins, other, mine), 0.0, share)
 
 
 def _pow_base(g: Node, node: Node) -> Node:

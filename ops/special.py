@@ -20,10 +20,10 @@ from tinygrad_lite.ops.elementwise import (
     _aligned,
     _binary,
     _by_input,
+    _division,
     _floating,
     _function,
     _infer_float,
-    _infer_number,
     _nothing,
     _op,
     _same,
@@ -165,13 +165,11 @@ def _step(name: str, rule: Callable[..., Any]) -> Op:
 
 
 CEIL, TRUNC, ROUND = _step("ceil", np.ceil), _step("trunc", np.trunc), _step("round", np.rint)
-FMOD = _op(
+FMOD = _division(
     "fmod",
-    _infer_number("fmod"),
     np.fmod,
     "truncmod({0}, {1})",
     _by_input(lambda g, n: g, lambda g, n: neg(mul(g, trunc(div(n.inputs[0], n.inputs[1]))))),
-    8,
 )
 COPYSIGN = _op(
     "copysign",

@@ -147,8 +147,10 @@ class Tensor(Described):
         out._view = (*self._view, views.Step(op, attrs))
         return out
 
-    def _write(self, node: Node) -> Tensor:
+    def _write(self, node: Node, since: int | None = None) -> Tensor:
         """In-place rule: this handle's value becomes `node`, cast to its dtype; views and base follow.
+
+        Nodes recorded from serial `since` on, which compute `node`, may keep the value that is overwritten.
 
         Raises:
             RuntimeError: a leaf that requires grad outside no_grad; a result of another shape or dtype category.
@@ -159,19 +161,19 @@ class Tensor(Described):
         if node is old:
             return self
         if self._base is None:
-            self._rebind(node, keep_history=not mode.grad_enabled)
+            self._rebind(node, keep_history=not mode.grad_enabled, since=since)
             return self
         detached = views.is_detached(self._view)
         base = self._base._read()
         new_base = views.push(base, self._view, node)
-        old.written = next_serial()
-        self._base._rebind(new_base, keep_history=detached or not mode.grad_enabled)
+        old.written = since or next_serial()
+        self._base._rebind(new_base, keep_history=detached or not mode.grad_enabled, since=since)
         if detached and node.grad is not None:  # the base must not see the history: stop sharing
             self._touch()
             self._node, self._base, self._view, self._seen = node, None, (), None
         return self
 
-    def _rebind(self, node: Node, keep_history: bool) -> None:
+    def _rebind(self, node: Node, keep_history: bool, since: int | None = None) -> None:
         """Point a root handle to `node`. A leaf stays one; other history is replaced, or kept as under no_grad."""
         old = self._read()
         meta = old.grad
@@ -185,7 +187,7 @@ class Tensor(Described):
         self._touch()
         if meta is not None and meta.retains and node.grad is not None:
             node.grad.retains, node.grad.owner, meta.retains = True, meta.owner, False
-        old.written = next_serial()
+        old.written = since or next_serial()
         self._node = node
 
     def _check_writable(self) -> None:

@@ -17,6 +17,7 @@ from tinygrad_lite.functional.movement import windows
 from tinygrad_lite.generator import Generator
 from tinygrad_lite.handle import Tensor, fitted, unwrap
 from tinygrad_lite.handle import wrap as _wrap
+from tinygrad_lite.ir.node import next_serial
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ops import create
@@ -54,13 +55,14 @@ _INPLACE_OTHERS = """
     addbmm addmm addmv addr baddbmm cumprod cumsum index_add index_copy index_fill index_put index_reduce
     masked_scatter put scatter scatter_add scatter_reduce tril triu
 """.split()  # noqa: SIM905
-_SOURCES = {**vars(F), **vars(randomness)}
+_SOURCES = {name: getattr(home, name) for home in (F, randomness) for name in home.__all__}
 
 
 def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._write(function(self, *args, **kwargs)._read())
+        since = next_serial()
+        return self._write(function(self, *args, **kwargs)._read(), since)
 
     method.__name__ = function.__name__ + "_"
     method.__qualname__ = f"Tensor.{method.__name__}"
@@ -210,7 +212,8 @@ def _inplace_operator(function: Callable[..., Tensor], name: str) -> Callable[..
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return self._write(function(self, _operand(other))._read())
+        since = next_serial()
+        return self._write(function(self, _operand(other))._read(), since)
 
     method.__name__ = method.__qualname__ = name
     return method

@@ -1,14 +1,14 @@
 """Placement: which storage each value lies in, and how. Movement costs nothing where a view of strides can say it.
 
-Two directions. Backward: a value whose only user moves it (permute, reshape, concat) is written where that user's result
-will lie, so attention's heads or the pieces of a concat are never copied. Forward: every movement is a view of its
-operand; where no view exists, `legalise` puts a copy (`contiguous`) in front, and placement succeeds.
+Two directions. Backward: a value whose only user moves it (permute, reshape, concat) is written where that user's
+result will lie, so attention's heads or the pieces of a concat are never copied. Forward: every movement is a view of
+its operand; where no view exists, `legalise` puts a copy (`contiguous`) in front, and placement succeeds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tinygrad_lite.ir.graph import Graph
@@ -68,11 +68,21 @@ def is_computed(node: Node) -> bool:
 
 
 def can_fail(node: Node) -> bool:
-    """Nodes that report values they cannot take: indices out of range, negative powers of integers, singular matrices."""
+    """Nodes that report values they cannot take: indices out of range, negative powers of integers and the like."""
     if is_loop(node):
         return any(can_fail(n) for n in node.attrs["body"].nodes)
+    if node.op.kind is Kind.ELEMENTWISE and node.op.failure is not None:  # divisions, of integers
+        return node.dtype.kind != "f" and not _is_nonzero(node.inputs[1])
     checks = node.op.name == "check_index" or node.op.failure is not None
     return checks or (node.op.name == "pow" and node.dtype.kind != "f")
+
+
+def _is_nonzero(node: Node) -> bool:
+    """Is it plain to see that no element is 0?"""
+    node = root_of(node)
+    if node.op.name == "full":
+        return bool(node.attrs["value"])
+    return node.op.name == "constant" and all(node.attrs["data"])
 
 
 def is_loop(node: Node) -> bool:
@@ -114,7 +124,7 @@ def pieces(node: Node, view: View) -> list[View]:
     axis = node.attrs["axis"]
     edges = [0, *accumulate(i.shape[axis] for i in node.inputs)]
     parts = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         starts = tuple(low if a == axis else 0 for a in range(len(view.shape)))
         stops = tuple(high if a == axis else n for a, n in enumerate(view.shape))
         parts.append(view.slice(starts, stops, (1,) * len(view.shape)))
@@ -200,7 +210,8 @@ def _check_stored(node: Node, placement: Placement) -> None:
     """Products, tables and scatters read memory: virtual operands are written out; products need one unit stride."""
     for i in _read_from_memory(node):
         place = placement[node.inputs[i]]
-        if is_virtual(place.owner) or not (_fits_loop(node, i, place.view) if is_loop(node) else _fits(node, i, place.view)):
+        fits = _fits_loop if is_loop(node) else _fits
+        if is_virtual(place.owner) or not fits(node, i, place.view):
             placement.copies.append((node, i))
 
 

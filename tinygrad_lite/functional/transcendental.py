@@ -9,7 +9,7 @@ from tinygrad_lite.functional.pointwise import _binary
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ops import elementwise as ew
-from tinygrad_lite.ops import special
+from tinygrad_lite.ops import promote, special
 from tinygrad_lite.ops.promote import Operand
 
 __all__ = [
@@ -108,6 +108,8 @@ def _logaddexp2(a: Operand, b: Operand) -> Node:
 
 
 def _xlogy(a: Operand, b: Operand) -> Node:
+    if not isinstance(b, Node):
+        b = ew.as_node(b, promote.result_type((a, float(b))))
     out_of_reach = ew.logical_or(ew.le(b, 0), ew.eq(b, math.inf))
     quiet = ew.logical_and(ew.eq(a, 0), out_of_reach)
     return ew.where(quiet, 0.0, ew.mul(a, ew.log(ew.where(quiet, 1.0, b))))

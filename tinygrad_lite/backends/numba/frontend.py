@@ -32,7 +32,7 @@ PASSES = (TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA, NopythonTy
           IRLegalization, AnnotateTypes, NativeLowering, NoPythonBackend)
 PUBLIC = ("where", "sum_add", "tile_matmul", "tile_taps", "tile_transpose", "maximum", "minimum", "floordiv", "mod", "truncdiv",
           "f16_at", "bf16_at", "load_f16", "load_bf16", "store_f16", "store_bf16", "f16", "bf16",
-          "truncmod", "shift_left", "shift_right", "copysign",
+          "truncmod", "nonzero", "shift_left", "shift_right", "copysign",
           "int_pow", "check_index", "atomic_add",
           "atomic_load", "atomic_store", "call_kernel", "call_plain", "call_two", "ticks", "pause", "sgemm",
           "dgemm")

@@ -312,6 +312,17 @@ def _int_pow_type(n: Any, exponent: Any, status: Any, code: Any) -> Any:
     return n, n, n, int64, int64
 
 
+def _nonzero(d: Value, status: Value, code: Value) -> Value:
+    with d.builder.if_then(d.equals(0).value, likely=False):
+        d.builder.store(code.value, d.builder.inttoptr(status.value, I64.as_pointer()))
+    return d
+
+
+def _nonzero_type(d: Any, status: Any, code: Any) -> Any:
+    return (d, d, int64, int64) if isinstance(d, types.Integer) else None
+
+
+nonzero = native(_nonzero_type, _nonzero, 3)               # (divisor, status address, code) -> divisor
 int_pow = native(_int_pow_type, _int_pow, 4)               # (n, exponent, status address, code) -> power
 check_index = fixed(_check_index, int64, *[int64] * 5)     # (i, size, wrap, status address, code) -> index, or 0
 

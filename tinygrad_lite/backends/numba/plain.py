@@ -152,6 +152,12 @@ def copysign(a: Any, b: Any) -> Any:
     return np.copysign(a, b)
 
 
+def nonzero(d: Any, status_address: int, code: int) -> Any:
+    if not d:
+        Pointer("i64", status_address)[0] = code
+    return d
+
+
 def int_pow(n: Any, exponent: Any, status_address: int, code: int) -> Any:
     if exponent < 0:
         Pointer("i64", status_address)[0] = code
@@ -326,7 +332,7 @@ def pause() -> None:
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
     names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, tile_matmul, tile_taps, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod,
+        where, sum_add, tile_matmul, tile_taps, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod, nonzero,
         shift_left, shift_right,
         copysign, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
         normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
@@ -334,7 +340,7 @@ def kernel_names() -> dict[str, Any]:
         names[f"{tag}_at"] = lambda address, tag=tag: Pointer(tag, address)
         names[tag] = _cast(tag)
         names[f"abs_{tag}"] = lambda x, kind=kind: np.abs(kind(x))
-        names[f"sign_{tag}"] = lambda x, kind=kind: np.sign(kind(x))
+        names[f"sign_{tag}"] = lambda x, kind=kind: kind(np.sign(kind(x)) if x == x else 0)
     names.update({f"call_library{count}": _library(count) for count in LIBRARY_ARITIES})
     for tag, half in HALVES.items():
         names[f"{tag}_at"] = lambda address, tag=tag: HalfPointer(tag, address)

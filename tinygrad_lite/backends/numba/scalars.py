@@ -466,8 +466,7 @@ def normal64(seed: Value, counter: Value) -> Value:
 def sign(x: Value) -> Value:
     if x.unsigned:
         return x.differs(0).where(x.constant(1), 0)
-    zero_or_nan = x.equals(0).where(0, x) if x.is_float else x.constant(0)
-    return (x > 0).where(1, (x < 0).where(-1, zero_or_nan))
+    return (x > 0).where(1, (x < 0).where(x.constant(-1), 0))
 
 
 def absolute(x: Value) -> Value:
