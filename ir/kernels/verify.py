@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 
@@ -18,7 +19,20 @@ def verify_kernel(kernel: Kernel) -> None:
     """Raise KernelError unless `kernel` is well formed."""
     if len(set(kernel.params)) != len(kernel.params):
         raise KernelError(f"{kernel.label}: a parameter is named twice")
+    taken = {*_GLOBAL, *kernel.params} & set(_assigned(kernel.body))
+    if taken:
+        raise KernelError(f"{kernel.label}: parameters are assigned to: {', '.join(sorted(taken))}")
     _block(kernel.body, {*_GLOBAL, *kernel.params}, set())
+
+
+def _assigned(body: tuple[Stmt, ...]) -> Iterator[str]:
+    """Every name that is given a value, loop variables included."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            yield stmt.var
+            yield from _assigned(stmt.body)
+        elif not isinstance(stmt, Store):
+            yield stmt.target
 
 
 def _block(body: tuple[Stmt, ...], values: set[str], pointers: set[str]) -> None:
