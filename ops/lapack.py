@@ -144,8 +144,15 @@ _LU = """\
 
 def _by_lu(node: Node, rest: str) -> Native:
     n = node.inputs[0].shape[-1]
-    words = {"getrf": _routine(node, "getrf"), "pivots": Workspace(4 * n), "square": _bytes(node, n * n)}
-    return _kernel(node, _LU + rest, 2 * n**3 // 3, n=n, **words)
+    return _kernel(
+        node,
+        _LU + rest,
+        2 * n**3 // 3,
+        n=n,
+        getrf=_routine(node, "getrf"),
+        pivots=Workspace(4 * n),
+        square=_bytes(node, n * n),
+    )
 
 
 def det(node: Node) -> Native:

@@ -203,7 +203,7 @@ def _below(rows: int, columns: int, offset: int, compare: Callable[..., Node]) -
 
 def _part(x: Node, compare: Callable[..., Node], offset: int = 0) -> Node:
     """x where compare(column, row + offset), zeros elsewhere."""
-    return elementwise.where(_below(*x.shape[-2:], offset, compare), x, 0.0)
+    return elementwise.where(_below(x.shape[-2], x.shape[-1], offset, compare), x, 0.0)
 
 
 def _half_lower(x: Node) -> Node:
@@ -227,7 +227,7 @@ def _differences(values: Node) -> Node:
 def _over_gaps(x: Node, gaps: Node) -> Node:
     """x / gaps off the diagonal. Where equal values leave a basis open and nothing was asked of it, 0 / 0 is 0."""
     open_ = elementwise.logical_and(elementwise.eq(gaps, 0.0), elementwise.eq(x, 0.0))
-    diagonal = _below(*x.shape[-2:], 0, elementwise.eq)
+    diagonal = _below(x.shape[-2], x.shape[-1], 0, elementwise.eq)
     none = elementwise.logical_or(open_, movement.broadcast_to(diagonal, x.shape))
     return elementwise.where(none, 0.0, elementwise.div(x, elementwise.where(none, 1.0, gaps)))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite.ir.native import Native, Operand, Result, Workspace, native
+from tinygrad_lite.ir.native import Native, NativeWord, Operand, Result, Workspace, native
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, register
 from tinygrad_lite.ir.record import record
@@ -84,7 +84,7 @@ def _native_argsort(node: Node) -> Native:
     x, n = node.inputs[0].type, node.shape[-1]
     before = _before("row[p[j]]", "row[p[i]]", x.dtype.kind == "f", node.attrs["descending"])
     body = _MERGE_SORT.format(tag=x.dtype.short, size=x.dtype.itemsize, before=before)
-    words = {"x": Operand(0), "y": Result(), "n": n, "space": Workspace(8 * n)}
+    words: dict[str, NativeWord] = {"x": Operand(0), "y": Result(), "n": n, "space": Workspace(8 * n)}
     return native(body, words, math.prod(x.shape[:-1]) if n else 0, 8 * _comparisons(node))
 
 
@@ -140,7 +140,13 @@ def _native_searchsorted(node: Node) -> Native:
     edges, floating = node.inputs[0].type, node.inputs[0].dtype.kind == "f"
     passed = f"not {_before('value', 'edge', floating)}" if node.attrs["right"] else _before("edge", "value", floating)
     body = _BISECT.format(tag=edges.dtype.short, size=edges.dtype.itemsize, passed=passed)
-    words = {"x": Operand(0), "v": Operand(1), "y": Result(), "n": edges.shape[-1], "m": node.shape[-1]}
+    words: dict[str, NativeWord] = {
+        "x": Operand(0),
+        "v": Operand(1),
+        "y": Result(),
+        "n": edges.shape[-1],
+        "m": node.shape[-1],
+    }
     return native(body, words, node.type.size, 8 * _bisections(node))
 
 
