@@ -111,12 +111,15 @@ def max_pool(x: Node, pool: Pool, wants_index: bool = False) -> tuple[Node, Node
         return pool.finished(reduce.max(windows, pool.axes, keepdim=True)), None
     still = elementwise.detach(windows)
     best = reduce.max(still, pool.axes, keepdim=True)
-    number, place = _numbers(pool), _where_met(still, best, pool)
+    number = _numbers(x, pool)
+    place = _where_met(still, best, number, pool)
     result = best
     if follows:
         chosen = elementwise.where(elementwise.eq(number, place), windows, 0.0)
         result = graft(best, reduce.sum(chosen, pool.axes, keepdim=True))
-    return pool.finished(result), pool.finished(_plane_index(place, pool)) if wants_index else None
+    return pool.finished(result), pool.finished(
+        _plane_index(elementwise.cast(place, int64), pool)
+    ) if wants_index else None
 
 
 def _lowest(x: Node) -> float | int:
@@ -127,13 +130,14 @@ def _lowest(x: Node) -> float | int:
     return 0 if x.dtype.kind == "u" else -(2 ** (8 * x.dtype.itemsize - 1))
 
 
-def _numbers(pool: Pool) -> Node:
-    """The windows' elements in order, from 0."""
+def _numbers(x: Node, pool: Pool) -> Node:
+    """The windows' elements in order, from 0: floats as wide as x's, so that vectors hold as many of either."""
     total = math.prod(pool.sizes)
-    return movement.reshape(create.arange(total), (*(1,) * (pool.dims - 1), *pool.sizes, 1))
+    dtype = x.dtype if x.dtype.kind == "f" and x.dtype.itemsize > 2 and total < 2**24 else int64
+    return movement.reshape(create.arange(total, dtype=dtype), (*(1,) * (pool.dims - 1), *pool.sizes, 1))
 
 
-def _where_met(windows: Node, best: Node, pool: Pool) -> Node:
+def _where_met(windows: Node, best: Node, number: Node, pool: Pool) -> Node:
     """The number in its window of the first element that is the maximum, padding excepted."""
     hit = elementwise.eq(windows, best)
     if windows.dtype.kind == "f":
@@ -143,7 +147,7 @@ def _where_met(windows: Node, best: Node, pool: Pool) -> Node:
             at = _coordinate(pool, i)
             inside = elementwise.logical_and(elementwise.ge(at, 0), elementwise.lt(at, pool.lengths[i]))
             hit = elementwise.logical_and(hit, inside)
-    return reduce.min(elementwise.where(hit, _numbers(pool), math.prod(pool.sizes)), pool.axes, keepdim=True)
+    return reduce.min(elementwise.where(hit, number, math.prod(pool.sizes)), pool.axes, keepdim=True)
 
 
 def _coordinate(pool: Pool, i: int) -> Node:
