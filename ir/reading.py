@@ -141,7 +141,8 @@ class Folded:
         inside = {id(n) for n in part.nodes}
         if part.phase == "states":
             total = sum(n.type.size for n in part.nodes)
-            return f"# {'.'.join(part.scope) or 'model'}: {len(part.nodes)} states of {total:,} numbers"
+            states = f"{len(part.nodes)} state{'s' * (len(part.nodes) > 1)}"
+            return f"# {'.'.join(part.scope) or 'model'}: {states} of {total:,} numbers"
         reads = _named(
             (i for n in part.nodes for i in n.inputs if id(i) not in inside and i.op.kind is not Kind.LEAF), names
         )

@@ -127,12 +127,12 @@ class Profile:
         waits = sum(r.wait for r in self.rows)
         flops, moved = sum(r.flops for r in self.rows), sum(r.bytes for r in self.rows)
         lines = [
-            f"{self.name}: {self.step * 1e3:.3f} ms a run over {self.runs}, {self.workers} worker(s), "
+            f"{self.name}: {_time(self.step).strip()} a run over {self.runs}, {self.workers} worker(s), "
             f"{amount(flops / self.step, 'FLOP/s')} of {amount(self.peaks.flops, 'FLOP/s')}, "
             f"{amount(moved / self.step, 'B/s')} of {amount(self.peaks.bytes, 'B/s')}",
             *_table("kernel", self.kernels, self.step),
-            f"{waits / self.step:7.1%}  {waits * 1e3:9.3f} ms  waiting at barriers",
-            f"{self.rest / self.step:7.1%}  {self.rest * 1e3:9.3f} ms  starting and ending the workers",
+            f"{waits / self.step:7.1%}  {_time(waits)}  waiting at barriers",
+            f"{self.rest / self.step:7.1%}  {_time(self.rest)}  starting and ending the workers",
             *_table("module", self.modules, self.step),
         ]
         return "\n".join(lines) + "\n"
@@ -187,16 +187,20 @@ def _sum(name: str, rows: list[Row]) -> Row:
     return Row(name, *totals, longest, sum(r.flops for r in rows), sum(r.bytes for r in rows), share)
 
 
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:9.3f} ms" if abs(seconds) >= 1e-3 else f"{seconds * 1e6:9.3f} µs"
+
+
 def _table(what: str, rows: list[Row], step: float, top: int = 15) -> list[str]:
     lines = [f"{'share':>7}  {'time':>12}  {'count':>5}  {'GFLOP/s':>8}  {'GB/s':>7}  {'roofline':>8}  {what}"]
     for r in rows[:top]:
         lines.append(
-            f"{r.seconds / step:7.1%}  {r.seconds * 1e3:9.3f} ms  {r.count:5d}  {r.gflops:8.2f}  {r.gbytes:7.2f}  "
+            f"{r.seconds / step:7.1%}  {_time(r.seconds)}  {r.count:5d}  {r.gflops:8.2f}  {r.gbytes:7.2f}  "
             f"{r.roofline:8.0%}  {r.name}"
         )
     if len(rows) > top:
         rest = sum(r.seconds for r in rows[top:])
-        lines.append(f"{rest / step:7.1%}  {rest * 1e3:9.3f} ms  {len(rows) - top} more")
+        lines.append(f"{rest / step:7.1%}  {_time(rest)}  {len(rows) - top} more")
     return lines
 
 

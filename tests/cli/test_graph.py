@@ -32,7 +32,7 @@ def test_each_form(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["gpt-huge"], "no model is called 'gpt-huge'; there are gpt-mid, gpt-nano"),
+        (["gpt-huge"], "no model is called 'gpt-huge'; there are autoencoder, autoencoder-tiny"),
         (["gpt-nano", "--stage", "baked"], "'baked' is not one of"),
         (["gpt-nano", "--format", "pdf"], "'pdf' is not one of"),
         (["gpt-nano", "-o", "/dev/null/graph.txt"], "cannot write /dev/null/graph.txt"),

@@ -80,7 +80,7 @@ def test_a_trace_has_one_row_a_worker(profile, tmp_path):
 
 def test_a_profile_prints_and_plots(profile, tmp_path):
     text = str(profile)
-    assert "ms a run over 20" in text and "waiting at barriers" in text and "roofline" in text
+    assert "s a run over 20" in text and "waiting at barriers" in text and "roofline" in text
     assert json.loads(json.dumps(profile.to_dict()))["runs"] == 20
     profile.plot(tmp_path / "profile.png")
     assert (tmp_path / "profile.png").stat().st_size > 5000

@@ -1,6 +1,7 @@
 """The command `tinygrad-lite`: options and their errors; the work is in the modules beside this one.
 
-Exit codes: 0 done; 1 training diverged; 2 bad input, in one line on standard error; 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 done; 1 training diverged, or graphs differ; 2 bad input, in one line on standard error; 130 Ctrl-C,
+143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ class Stage(enum.StrEnum):
     traced = "traced"
     optimised = "optimised"
     scheduled = "scheduled"
+    kernels = "kernels"
+    tape = "tape"
 
 
 class Form(enum.StrEnum):
     text = "text"
     dot = "dot"
     svg = "svg"
+    png = "png"
     json = "json"
+    html = "html"
 
 
-EXTENSIONS = {Form.text: ".txt", Form.dot: ".dot", Form.svg: ".svg", Form.json: ".json"}
+EXTENSIONS = {form: ".txt" if form is Form.text else f".{form.value}" for form in Form}
 
 
 def main() -> None:
@@ -148,18 +153,100 @@ def sample(
     print(write_on(model, vocabulary, prompt, length, temperature, top_k, seed))
 
 
+_Target = Annotated[str, typer.Argument(metavar="TARGET", help="A preset, module:callable, or a saved graph's file.")]
+_Train = Annotated[bool, typer.Option("--train/--inference", help="The whole training step, or forward alone.")]
+_Batch = Annotated[int, typer.Option(min=1, help="Examples in a preset's input.")]
+_Json = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+_Output = Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")]
+
+
 @app.command()
 def graph(
-    model: Annotated[str, typer.Argument(help="The name of a model, such as gpt-nano.")],
+    target: _Target,
     stage: Annotated[Stage, typer.Option(help="How far the compiler has come.")] = Stage.traced,
     form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.text,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
-    train: Annotated[
-        bool, typer.Option("--train/--inference", help="The whole training step, or forward alone.")
-    ] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Sequences in the example input.")] = 1,
+    output: _Output = None,
+    train: _Train = False,
+    batch: _Batch = 1,
+    depth: Annotated[int | None, typer.Option(min=0, help="Fold scopes of that many levels to one each.")] = None,
+    costs: Annotated[bool, typer.Option("--costs", help="End the text with FLOPs and bytes by scope.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Memory alive beside each line of the text.")] = False,
 ) -> None:
     """Write the graph of a model as the compiler sees it."""
-    from tinygrad_lite.cli import graphs
+    from tinygrad_lite.cli import graphs, targets
 
-    graphs.write(graphs.graph_of(model, stage.value, train, batch), EXTENSIONS[form], output)
+    given = {"depth": depth, "costs": costs or None, "memory": memory or None}
+    options = {name: value for name, value in given.items() if value is not None}
+    shown = targets.target(target, train, batch).stage(stage.value)
+    graphs.write(shown, EXTENSIONS[form], output, **options)
+
+
+@app.command()
+def view(
+    target: _Target,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file; else TARGET.html.")] = None,
+    train: _Train = False,
+    batch: _Batch = 1,
+    runs: Annotated[int, typer.Option("--profile", min=0, help="Compile, run so often, and show the times.")] = 0,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Write one HTML page that shows a graph at every stage, and print where it is."""
+    from tinygrad_lite.cli import graphs, targets
+
+    print(graphs.view(targets.target(target, train, batch), output, runs, show))
+
+
+@app.command()
+def summary(
+    target: _Target,
+    batch: _Batch = 1,
+    depth: Annotated[int | None, typer.Option(min=0, help="Levels of modules to show.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Print a model's modules with shapes, parameters, work and receptive fields."""
+    from tinygrad_lite.cli import graphs, targets
+
+    graphs.summary(targets.target(target, False, batch), depth, as_json)
+
+
+@app.command()
+def profile(
+    target: _Target,
+    runs: Annotated[int, typer.Option(min=1, help="Runs to average over.")] = 10,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace, for Perfetto, to this file.")] = None,
+    train: _Train = False,
+    batch: _Batch = 1,
+    as_json: _Json = False,
+) -> None:
+    """Compile, run, and print where the time goes: by kernel and by module."""
+    from tinygrad_lite.cli import graphs, targets
+
+    graphs.profile(targets.target(target, train, batch), runs, trace, as_json)
+
+
+@app.command()
+def explain(target: _Target, train: _Train = False, batch: _Batch = 1, as_json: _Json = False) -> None:
+    """Compile, and print what fused and why not, the compile bill, the memory plan, the costs."""
+    from tinygrad_lite.cli import graphs, targets
+
+    graphs.explain(targets.target(target, train, batch), as_json)
+
+
+@app.command()
+def diff(
+    before: _Target,
+    after: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="Another; else the same one.")] = None,
+    stage: Annotated[Stage, typer.Option(help="Stage of the first.")] = Stage.traced,
+    to: Annotated[Stage | None, typer.Option(help="Stage of the second; else that of the first.")] = None,
+    train: _Train = False,
+    batch: _Batch = 1,
+    as_json: _Json = False,
+) -> int:
+    """Print what two graphs, or two stages of one, differ in. Exit code 1 where they do."""
+    from tinygrad_lite.cli import graphs, targets
+
+    if after is None and to is None:
+        raise UserError("give two targets, or --to with another stage of the one")
+    first = targets.target(before, train, batch)
+    second = first if after is None else targets.target(after, train, batch)
+    return graphs.diff(first, second, (stage.value, (to or stage).value), as_json)

@@ -132,6 +132,7 @@ class Summary:
         from rich.console import Console
 
         console = Console(highlight=False)
+        console = console if console.is_terminal else Console(highlight=False, width=160)
         console.print(self.table(depth))
         console.print("\n".join(self._totals()), soft_wrap=True)
 
