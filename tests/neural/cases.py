@@ -1,6 +1,6 @@
 """Neural functions on small arrays: name → (f(lib, F, *tensors), the arrays). Floating arrays are differentiated.
 
-Both libraries run every case; here it also runs compiled. float64 throughout, so that agreement can be close.
+Both libraries run every case; here it also runs compiled. float64 almost throughout, so that agreement can be close.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ for d in (1, 2, 3):
         add(f"{name} {how}", calls(name, **options), (2, 4, *S), (4, 6, *K), (6,), twice=how == "all" and d == 1)
     add(f"{name} groups", calls(name, groups=2, stride=2), (2, 4, *S), (4, 3, *K), (6,))
     add(f"{name} unbatched", calls(name), (4, *S), (4, 6, *K))
+for how, options in CONVOLUTIONS.items():  # images in float32 have a kernel of their own
+    arrays = [
+        np.random.default_rng(i).standard_normal(s).astype("f") for i, s in enumerate(((2, 4, 9, 8), (6, 4, 3, 2)))
+    ]
+    add(f"conv2d {how} float32", calls("conv2d", **options), *arrays)
 add("conv2d of a view", lambda t, F, x, w: F.conv2d(x.transpose(1, 3)[:, ::2], w), (2, 6, 5, 8), (3, 4, 2, 2))
 add("unfold", calls("unfold", (2, 3), dilation=2, padding=1, stride=2), (2, 3, 7, 8))
 add("unfold unbatched", calls("unfold", 2), (3, 4, 5))

@@ -24,6 +24,11 @@ def weighted_sum(lib: Any, results: list[Any]) -> Any:
     return total
 
 
+def tolerance(case: Case) -> dict[str, float]:
+    exact = all(a.dtype != np.float32 for a in case.arrays)
+    return {"rtol": 1e-9, "atol": 1e-11} if exact else {"rtol": 2e-5, "atol": 2e-5}
+
+
 def tensors_of(lib: Any, case: Case) -> list[Any]:
     return [lib.tensor(a, requires_grad=a.dtype.kind == "f") for a in case.arrays]
 

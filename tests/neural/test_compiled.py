@@ -7,7 +7,7 @@ import pytest
 
 import tinygrad_lite as tl
 from tests.neural.cases import CASES
-from tests.neural.running import results_of, tensors_of, weighted_sum
+from tests.neural.running import results_of, tensors_of, tolerance, weighted_sum
 from tinygrad_lite.ir.equality import first_difference
 from tinygrad_lite.ir.parse import parse
 from tinygrad_lite.ir.text import to_text
@@ -31,6 +31,6 @@ def test_compiled_as_eager(name):
     compiled = tl.compile(step)
     for ours, expected in zip(compiled(*tensors_of(tl, case)), step(*tensors_of(tl, case)), strict=True):
         assert (ours.shape, ours.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_allclose(ours.numpy(), expected.numpy(), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(ours.numpy(), expected.numpy(), **tolerance(case))
     graph = compiled.graph("traced")
     assert first_difference(parse(to_text(graph)), graph) is None

@@ -253,8 +253,9 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return written
 
 
-relu_, elu_, selu_, celu_ = map(_in_place, (relu, elu, selu, celu))
-hardtanh_, leaky_relu_, rrelu_, threshold_ = map(_in_place, (hardtanh, leaky_relu, rrelu, threshold))
+relu_, elu_, selu_, celu_ = _in_place(relu), _in_place(elu), _in_place(selu), _in_place(celu)
+hardtanh_, leaky_relu_ = _in_place(hardtanh), _in_place(leaky_relu)
+rrelu_, threshold_ = _in_place(rrelu), _in_place(threshold)
 
 
 # ---- softmax ----------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def _transposed_convolution(dims: int) -> Callable[..., Tensor]:
         weight: Tensor,
         bias: Tensor | None = None,
         stride: Size = 1,
-        padding: Size = 0,
+        padding: Size | str = 0,
         output_padding: Size = 0,
         groups: int = 1,
         dilation: Size = 1,
