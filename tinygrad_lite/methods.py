@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from tinygrad_lite import functional as F
 from tinygrad_lite.device import check_device
 from tinygrad_lite.device import device as Device
 from tinygrad_lite.functional.common import as_dtype
-from tinygrad_lite.functional.movement import windows
+from tinygrad_lite.functional.movement import sum_to_size, windows
 from tinygrad_lite.generator import Generator
 from tinygrad_lite.handle import Tensor, fitted, unwrap
 from tinygrad_lite.handle import wrap as _wrap
@@ -22,6 +23,7 @@ from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from tinygrad_lite.ops import create
 from tinygrad_lite.ops import elementwise as ew
+from tinygrad_lite.ops.movement import RESHAPE
 
 # ---- the functions that are methods as they stand ----------------------------------------------------------------
 
@@ -45,11 +47,11 @@ _OTHERS = """
     expand expand_as flatten flip fliplr flipud gather ger histc histogram hsplit index_add index_copy index_fill
     index_put index_reduce index_select inner inverse isclose isfinite isin isinf isnan kron kthvalue log_softmax
     logdet logsumexp masked_scatter masked_select matmul matrix_exp matrix_power max maximum mean median min minimum
-    mm moveaxis movedim msort multinomial mv narrow nonzero norm outer permute pinverse prod put qr ravel repeat
-    repeat_interleave reshape reshape_as roll rot90 scatter scatter_add scatter_reduce select select_scatter
-    slice_scatter slogdet softmax sort split split_with_sizes squeeze std sum svd swapaxes swapdims t take
-    take_along_dim tensor_split tile topk trace transpose tril triu unbind unflatten unique unique_consecutive
-    unsqueeze var vdot view view_as vsplit
+    mm moveaxis movedim msort multinomial mv narrow narrow_copy nonzero norm outer permute pinverse prod put qr
+    ravel repeat repeat_interleave reshape reshape_as roll rot90 scatter scatter_add scatter_reduce select
+    select_scatter slice_scatter slogdet softmax sort split split_with_sizes squeeze std sum svd swapaxes swapdims t
+    take take_along_dim tensor_split tile topk trace transpose triangular_solve tril triu unbind unflatten unique
+    unique_consecutive unsafe_chunk unsafe_split unsqueeze var vdot view view_as vsplit
 """.split()  # noqa: SIM905
 _INPLACE_OTHERS = """
     addbmm addmm addmv addr baddbmm cumprod cumsum index_add index_copy index_fill index_put index_reduce
@@ -176,6 +178,19 @@ def _new(maker: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     return method
 
 
+def fill_diagonal_(self: Tensor, fill_value: bool | int | float, wrap: bool = False) -> Tensor:
+    """Set the main diagonal; with `wrap`, that of a tall matrix starts again below. Dims beyond two must be equal."""
+    shape = tuple(self.shape)
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise RuntimeError(f"fill_diagonal_: needs a matrix, or dims of one size, got shape {list(shape)}")
+    step = sum(math.prod(shape[a + 1 :]) for a in range(len(shape)))
+    size = math.prod(shape)
+    end = size if wrap or len(shape) > 2 or shape[0] <= shape[1] else shape[1] * shape[1]
+    flat = self._as_view(RESHAPE, shape=(size,))
+    flat[: min(end, size) : step].fill_(fill_value)
+    return self
+
+
 def matrix_transpose(self: Tensor) -> Tensor:
     """The last two axes exchanged."""
     if self.ndim < 2:
@@ -253,7 +268,17 @@ def _install() -> None:
         setattr(Tensor, name, _converter(dtype, name))
     for name in ("zeros", "ones", "empty", "full", "tensor"):
         setattr(Tensor, f"new_{name}", _new(getattr(creation, name), f"new_{name}"))
-    for method in (copy_, fill_, zero_, bernoulli_, to, cpu, cuda, *(getattr(fillers, n) for n in fillers.__all__)):
+    for method in (
+        copy_,
+        fill_,
+        fill_diagonal_,
+        zero_,
+        bernoulli_,
+        to,
+        cpu,
+        cuda,
+        *(getattr(fillers, n) for n in fillers.__all__),
+    ):
         setattr(Tensor, method.__name__, method)
     for name, value in _SPECIAL.items():
         setattr(Tensor, name, value)
@@ -289,6 +314,7 @@ _SPECIAL = {
     "polygamma_": lambda self, n: self._write(F.polygamma(n, self)._read()),
     "mH": property(matrix_transpose),
     "H": property(F.t),
+    "sum_to_size": sum_to_size,
     "unfold": windows,
     "where": lambda self, condition, other: F.where(condition, self, other),
     "is_same_size": lambda self, other: self.shape == other.shape,

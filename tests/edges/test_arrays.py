@@ -1,4 +1,4 @@
-"""Edges of movement, indexing, order and linear algebra, eager and compiled; docs/edge_cases.md lists them by test name."""
+"""Edges of movement, indexing, order and linear algebra, eager and compiled: rows of docs/edge_cases.md, by name."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "scatter_reduce",
     "take",
     "take_along_dim",
+    "unravel_index",
 ]
 
 
@@ -327,6 +329,23 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
 
 def _positions(mask: Tensor) -> list[Node]:
     return [i._read() for i in nonzero(mask, as_tuple=True)]
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Positions in the flattened tensor of a shape as an index an axis; negative ones count from the end.
+
+    Raises:
+        IndexError: a position outside the shape.
+    """
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in extents):
+        raise ValueError(f"unravel_index: shape cannot have negative values, got {extents}")
+    rest = ew.check_index(_index(indices, "unravel_index(): indices"), math.prod(extents), wrap=True)
+    found: list[Tensor] = []
+    for n in reversed(extents):
+        found.append(wrap(ew.remainder(rest, n)))
+        rest = ew.floor_divide(rest, n)
+    return tuple(reversed(found))
 
 
 # ---- masks --------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite.functional.common import fresh, node_of, sizes, wrap
-from tinygrad_lite.functional.movement import expand, flatten, narrow, reshape, select
+from tinygrad_lite.functional.common import fresh, node_of, wrap
+from tinygrad_lite.functional.movement import _sizes, expand, flatten, narrow, reshape, select
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf
@@ -48,6 +48,8 @@ __all__ = [
     "tensor_split",
     "tile",
     "unbind",
+    "unsafe_chunk",
+    "unsafe_split",
     "vsplit",
     "vstack",
 ]
@@ -55,8 +57,17 @@ __all__ = [
 # ---- pieces: views ------------------------------------------------------------------------------------------
 
 
-def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of the given size (the last may be smaller), or of the given sizes."""
+def split(
+    tensor: Tensor,
+    split_size_or_sections: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """Views of the given size (the last may be smaller), or of the given sizes; methods call it `split_size`."""
+    split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
+    if split_size_or_sections is None:
+        raise TypeError("split(): needs split_size_or_sections")
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     each, size = split_size_or_sections, _size(tensor, dim, "split")
@@ -82,6 +93,16 @@ def _size(input: Tensor, dim: int, name: str) -> int:
 
 def _cut(input: Tensor, dim: int, edges: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(narrow(input, dim, a, max(b - a, 0)) for a, b in itertools.pairwise(edges))
+
+
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`"""
+    return split(tensor, split_size, dim)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`"""
+    return chunk(input, chunks, dim)
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -261,10 +282,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # ---- copies -------------------------------------------------------------------------------------------------
 
 
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """The order along `dims` reversed: a copy."""
     node = node_of(input, "input")
-    return fresh(movement.flip(node, sizes(dims, "dims")), node)
+    return fresh(movement.flip(node, _sizes(args, dims, "dims")), node)
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -316,9 +337,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     return fresh(node, source)
 
 
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
+def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
     """Copies side by side along each axis; extra leading entries add axes."""
-    times = sizes(repeats, "repeats")
+    times = _sizes(args, repeats, "repeats")
     extra = len(times) - input.ndim
     if extra < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -331,9 +352,9 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     return fresh(movement.reshape(node, [k * s for k, s in zip(times, shape, strict=True)]), source)
 
 
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """As `repeat`, missing leading entries being 1."""
-    times = sizes(dims, "dims")
+    times = _sizes(args, dims, "dims")
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 

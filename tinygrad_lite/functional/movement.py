@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygrad_lite import views
-from tinygrad_lite.functional.common import node_of, sizes, wrap
+from tinygrad_lite.described import Size
+from tinygrad_lite.functional.common import fresh, node_of, sizes, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ops import create, movement
+from tinygrad_lite.ops import create, movement, reduce
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.elementwise import CAST
 from tinygrad_lite.ops.movement import EXPAND, PERMUTE, RESHAPE, SLICE, normalize_axes, normalize_axis
@@ -18,6 +19,7 @@ from tinygrad_lite.ops.window import WINDOW
 
 __all__ = [
     "adjoint",
+    "broadcast_shapes",
     "broadcast_tensors",
     "broadcast_to",
     "clone",
@@ -28,6 +30,7 @@ __all__ = [
     "moveaxis",
     "movedim",
     "narrow",
+    "narrow_copy",
     "numel",
     "permute",
     "ravel",
@@ -46,6 +49,13 @@ __all__ = [
 ]
 
 # ---- views --------------------------------------------------------------------------------------------------
+
+
+def _sizes(args: tuple[Any, ...], named: Any, name: str) -> tuple[int, ...]:
+    """Sizes or dims given one by one, as a sequence, or by name; TypeError unless it is one of these."""
+    if (named is not None) == bool(args):
+        raise TypeError(f"expected {name}, one by one, as one sequence or by name, got {args or named}")
+    return sizes(args if named is None else (named,), name)
 
 
 def _inferred(input: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -70,13 +80,13 @@ def _viewable(input: Tensor, shape: tuple[int, ...]) -> bool:
     return views.reshaped_strides(input._node.type.shape, input.stride(), shape) is not None
 
 
-def view(input: Tensor, *size: Any) -> Tensor:
+def view(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """The same memory under another shape, one entry of which may be -1.
 
     Raises:
         RuntimeError: the layout (after transpose, expand, …) does not allow it; use reshape.
     """
-    shape = _inferred(input, sizes(size))
+    shape = _inferred(input, _sizes(args, size, "size"))
     if not _viewable(input, shape):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
@@ -85,9 +95,9 @@ def view(input: Tensor, *size: Any) -> Tensor:
     return input._as_view(RESHAPE, shape=shape)
 
 
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order under another shape: a view where the layout allows it, else a copy."""
-    new = _inferred(input, sizes(shape, "shape"))
+    new = _inferred(input, _sizes(args, shape, "shape"))
     if _viewable(input, new):
         return input._as_view(RESHAPE, shape=new)
     return wrap(movement.reshape(input._read(), new))
@@ -103,9 +113,9 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.shape)
 
 
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """Axis k of the result is axis dims[k]."""
-    axes = tuple(normalize_axis(a, input.ndim) for a in sizes(dims, "dims"))
+    axes = tuple(normalize_axis(a, input.ndim) for a in _sizes(args, dims, "dims"))
     return input._as_view(PERMUTE, axes=axes)
 
 
@@ -142,9 +152,9 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 moveaxis = movedim
 
 
-def expand(input: Tensor, *size: Any) -> Tensor:
+def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Axes of size 1 stretched without a copy; -1 keeps a size, extra leading entries add axes."""
-    shape = sizes(size)
+    shape = _sizes(args, size, "size")
     extra = len(shape) - input.ndim
     if extra < 0 or -1 in shape[:extra]:
         raise RuntimeError(f"expand({list(shape)}) does not fit a tensor of shape {list(input.shape)}")
@@ -275,6 +285,29 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that gradients flow through. `memory_format` changes nothing."""
     return wrap(record(CAST, node_of(input, "input"), dtype=input.dtype))
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that shapes (or sizes) broadcast to."""
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    return Size(ew.broadcast_shapes("broadcast_shapes", given) if given else ())
+
+
+def sum_to_size(input: Tensor, *args: Any) -> Tensor:
+    """The sums over the dims along which `size` broadcasts to this shape. RuntimeError where it does not."""
+    shape = sizes(args)
+    node = node_of(input, "input")
+    extra = node.type.ndim - len(shape)
+    if extra < 0 or any(n not in (1, old) for n, old in zip(shape, node.shape[extra:], strict=True)):
+        raise RuntimeError(f"size {list(shape)} is not expandable to size {list(node.shape)}.")
+    axes = [a for a, old in enumerate(node.shape) if a < extra or shape[a - extra] != old]
+    total = ew.cast(reduce.sum(node, axes, keepdim=True), node.dtype) if axes else node
+    return fresh(movement.reshape(total, shape), node)
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `narrow`."""
+    return clone(narrow(input, dim, start, length))
 
 
 def adjoint(input: Tensor) -> Tensor:
