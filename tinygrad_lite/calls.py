@@ -14,11 +14,12 @@ from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
 from tinygrad_lite.ir.kernels.convolution import lower_convolution
 from tinygrad_lite.ir.kernels.loop import lower_loop
-from tinygrad_lite.ir.kernels.lower import Address, Check, Frame, Lowered, Scratch, Word, lower
+from tinygrad_lite.ir.kernels.lower import lower
 from tinygrad_lite.ir.kernels.nest import Kernel
 from tinygrad_lite.ir.kernels.opaque import lower_opaque
 from tinygrad_lite.ir.kernels.overlap import lower_unwindow
 from tinygrad_lite.ir.kernels.scatter import lower_scatter
+from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Lowered, Scratch, Word
 from tinygrad_lite.ir.native import Function
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group

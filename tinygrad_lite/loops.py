@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinygrad_lite.ir.kernels.lower import Frame, Moving
+from tinygrad_lite.ir.kernels.words import Frame, Moving
 
 Array = np.ndarray[Any, Any]
 

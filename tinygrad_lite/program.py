@@ -15,7 +15,7 @@ from tinygrad_lite.backends.numba.compiler import Kernels, load_kernels
 from tinygrad_lite.calls import Call, calls_of
 from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.graph import Graph
-from tinygrad_lite.ir.kernels.lower import Address, Check, Frame, Moving, Scratch, Status, Word
+from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Moving, Scratch, Status, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
 from tinygrad_lite.ir.schedule.schedule import schedule

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from tinygrad_lite.ir.kernels.lower import Address, Scratch, Word
+from tinygrad_lite.ir.kernels.words import Address, Scratch, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement

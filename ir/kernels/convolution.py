@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import indent
 
-from tinygrad_lite.ir.kernels.lower import Address, Scratch, Word
+from tinygrad_lite.ir.kernels.words import Address, Scratch, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_lite.ir.graph import Graph, copied
-from tinygrad_lite.ir.kernels.lower import Address, Frame, Moving
+from tinygrad_lite.ir.kernels.words import Address, Frame, Moving
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.place import Placement
 from tinygrad_lite.ir.schedule.schedule import Schedule, schedule

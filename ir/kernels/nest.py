@@ -1,6 +1,6 @@
 """Kernel: a loop nest over addresses. Straight-line assignments, loads and stores inside counted loops.
 
-Every kernel has the arguments (args, lo, hi, worker): `args` points at int64 words (`params`, in order), and [lo, hi) is
+Every kernel has the arguments (args, lo, hi, worker): `args` points at int64 words (`params`, in order), [lo, hi) is
 this worker's share of the parallel loop. Names are plain strings; a template's {0} {1} stand for its arguments.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinygrad_lite.ir.kernels.lower import Address, Check, Scratch, Status, Word
+from tinygrad_lite.ir.kernels.words import Address, Check, Scratch, Status, Word
 from tinygrad_lite.ir.native import Failure, Function, Native, Operand, Result, Workspace
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.place import Place, Placement

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from tinygrad_lite.ir.kernels.lower import Address, Lowered, Word
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
+from tinygrad_lite.ir.kernels.words import Address, Lowered, Word
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from tinygrad_lite.ir.kernels.lower import Address, Lowered, Word
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
+from tinygrad_lite.ir.kernels.words import Address, Lowered, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement
@@ -18,7 +18,7 @@ _COMBINE = {"add": "{0} + {1}", "mul": "{0} * {1}", "max": "maximum({0}, {1})", 
 
 
 def lower_scatter(group: Group, placement: Placement) -> Lowered:
-    """The loop nest of one scatter_add, put, put_along or put_along_…; its base already lies in the result's storage."""
+    """The loop nest of one scatter_add, put, put_along or put_along_…, whose base lies in the result's storage."""
     return _Scatter(group.nodes[0], placement).run()
 
 
@@ -50,7 +50,8 @@ class _Scatter:
             return set(range(len(self.shape))) - {axis}
         wide = len(index)
         tail = len(out) - axis - 1
-        self.strides = {"y": out[:axis] + [0] * wide + out[axis + 1 :], "x": source, "i": [0] * axis + index + [0] * tail}
+        along = [0] * axis + index + [0] * tail
+        self.strides = {"y": out[:axis] + [0] * wide + out[axis + 1 :], "x": source, "i": along}
         if not self.node.inputs[2].shape:
             self.strides = {k: [0] for k in "yxi"}
             return set()
@@ -62,7 +63,8 @@ class _Scatter:
         index = [f"i{a}" for a in range(last)] + ["j"]
         body: list[Stmt] = [Loop("j", *self._bounds(last, parallel), tuple(self._inner(index)))]
         if not self.strides["i"][last]:  # one index serves the whole inner loop
-            body = [*self._place(index, inner=False), Loop("j", *self._bounds(last, parallel), tuple(self._update("j")))]
+            loop = Loop("j", *self._bounds(last, parallel), tuple(self._update("j")))
+            body = [*self._place(index, inner=False), loop]
         for a in reversed(range(last)):
             if a != parallel:
                 body = [Loop(index[a], *self._bounds(a, parallel), tuple(body))]

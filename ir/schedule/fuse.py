@@ -1,8 +1,8 @@
 """Fusion: which nodes share a kernel.
 
 A `loops` group has one iteration domain: a shape, and the axes its reductions sum over. A node of the group is *full*
-(its shape is the domain) or *kept* (the domain with the reduced axes set to 1: what a reduction leaves, and arithmetic on
-it). Groups grow greedily in program order; a node joins a group where both work on one domain and no path leaves the
+(its shape is the domain) or *kept* (the domain with the reduced axes set to 1: what a reduction leaves, and arithmetic
+on it). Groups grow greedily in program order; a node joins a group where both work on one domain and no path leaves the
 group and returns, so every grouping is legal by construction. Values used outside their group are stored.
 """
 
@@ -52,7 +52,7 @@ def _is_arg(node: Node) -> bool:
 
 
 def writers(node: Node) -> Iterator[Node]:
-    """The computed nodes whose kernels fill `node`'s storage as seen through views, assembly and virtual values, in order."""
+    """The computed nodes whose kernels fill `node`'s storage, behind views, assembly and virtual values; in order."""
     stack = [node]
     while stack:
         at = root_of(stack.pop())
@@ -139,7 +139,7 @@ class _Fusion:
         return None
 
     def _mergeable(self, a: Group, b: Group) -> bool:
-        """May the loops of two groups become one? They walk one domain, and no path leads from one out and into the other."""
+        """May the loops of two groups become one? They walk one domain, and no path leads out of one into the other."""
         if any(g.kind != "loops" or "alone" in g.nodes[0].op.traits for g in (a, b)):
             return False
         if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes) or len(a.nodes) + len(b.nodes) > MAX_NODES:
@@ -189,9 +189,9 @@ class _Fusion:
         return None
 
     def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
-        if group.kind != "loops" or "alone" in group.nodes[0].op.traits or len(group.nodes) >= MAX_NODES or not _fits(node, group):
+        if group.kind != "loops" or "alone" in group.nodes[0].op.traits or len(group.nodes) >= MAX_NODES:
             return False
-        if not self._may_overwrite(node, group):
+        if not _fits(node, group) or not self._may_overwrite(node, group):
             return False
         if any(self.above[i] >> group.index & 1 for i in needed if i != group.index):
             return False
@@ -258,7 +258,7 @@ def _is_handed(operand: Node, direct: set[int]) -> bool:
 
 
 def reads_same_element(reader: Node) -> bool:
-    """A pointwise reader that looks at whole states directly, not through views. (What can fail does so before any write.)"""
+    """A pointwise reader that looks at whole states directly, not through views. What can fail must be done before."""
     if reader.op.kind is not Kind.ELEMENTWISE or can_fail(reader):
         return False
     return all(root_of(i) is i or i.op.name == "expand" for i in reader.inputs)
@@ -327,7 +327,7 @@ def _fits(node: Node, group: Group) -> bool:
 
 
 def _hands_over(node: Node, group: Group, axes: frozenset[int], members: set[int]) -> bool:
-    """Every operand from within the group must be full where the node is full, or a kept value, directly or expanded."""
+    """Operands from within the group must be full where the node is full, or kept values, directly or expanded."""
     full = _domain(node) == group.shape
     kept = tuple(1 if a in axes else n for a, n in enumerate(group.shape))
     for operand, through_expand in fusible_operands(node):

@@ -14,7 +14,15 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse, reads_same_element
-from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_assembled, is_computed, is_virtual, legalise, root_of
+from tinygrad_lite.ir.schedule.place import (
+    Placement,
+    can_fail,
+    is_assembled,
+    is_computed,
+    is_virtual,
+    legalise,
+    root_of,
+)
 from tinygrad_lite.ir.schedule.views import View
 
 COPY_OUT = register(
@@ -76,13 +84,13 @@ def _copy(node: Node) -> Node:
 
 
 def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Node], dict[int, list[Node]], set[int]]:
-    """Where updates live; id(value) → what must run before it: the readers of the old state, and all that can fail, so that
-    a failure finds the states unchanged; indices of results that come too early to overwrite the state, because something
-    computed from them still reads it or can fail."""
+    """Where updates live; id(value) → what must run before it: the readers of the old state, and all that can fail, so
+    that a failure finds the states unchanged; indices of results that come too early to overwrite the state, because
+    something computed from them still reads it or can fail."""
     readers = _readers(graph)
     checks = [n for n in graph.nodes if can_fail(n)]
     home, overwrites, late = {}, {}, set()
-    followers = {i: list(users) for i, users in graph.users.items()}  # what runs after a node: its users, and overwriters
+    followers = {i: list(users) for i, users in graph.users.items()}  # what runs after a node: users and overwriters
     for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
         value = placement[result].owner
         before = [r for r in (*readers[id(state)], *checks) if r is not value]

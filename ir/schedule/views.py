@@ -88,7 +88,7 @@ class View:
             return View(shape, contiguous_strides(shape), self.offset)
         old = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
         strides: list[int] = []
-        at, block, step = len(old), 1, 1  # walking from the right: `block` elements of the current run are left to cover
+        at, block, step = len(old), 1, 1  # from the right: `block` elements of the current run are left to cover
         for size in reversed(shape):
             if size == 1:
                 strides.append(0)
