@@ -162,19 +162,6 @@ def test_rotation_shares_nothing(run):
 # Receptive field
 
 
-def field(layers, first="r"):
-    """(r, j) after each (kernel, stride) or (kernel, stride, dilation); `first` says which is updated first."""
-    r, j, out = 1, 1, []
-    for k, s, *d in layers:
-        if first == "j":
-            j *= s
-        r += (d[0] if d else 1) * (k - 1) * j
-        if first == "r":
-            j *= s
-        out.append((r, j))
-    return out
-
-
 class Chain(nn.Module):
     """The stack in one dimension, all weights positive, means for pools."""
 
