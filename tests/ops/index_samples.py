@@ -66,6 +66,11 @@ def with_source(axis: int, index: Any, *shape: int) -> Make:
     return make
 
 
+def strided(make: Make) -> Make:
+    """The same values in column-major memory."""
+    return lambda rng: [np.asfortranarray(a) for a in make(rng)]
+
+
 def slices_set(axis: int, adds: bool) -> Callable[[Array, Array, Array], Array]:
     def reference(base: Array, index: Array, source: Array) -> Array:
         out, parts = (
@@ -118,6 +123,8 @@ def slicewise(build: Callable[..., Node], adds: bool) -> list[Sample]:
     samples = [Sample(name, with_source(0, i, 3, 2), at(0), slices_set(0, adds), (0, 2)) for name, i in INDEX.items()]
     return [
         *samples,
+        Sample("i64", both(integers((3, 2)), fixed([2, 0, 2]), integers((3, 2))), at(0), slices_set(0, adds)),
+        Sample("strided", strided(with_source(0, [1, 1], 3, 2)), at(0), slices_set(0, adds), (0, 2)),
         Sample("last axis", with_source(1, [[3, 0, 0]], 2, 4), at(1), slices_set(1, adds), (0, 2)),
         Sample("middle axis", with_source(1, [2, 0, 2], 2, 3, 2), at(1), slices_set(1, adds), (0, 2)),
     ]
@@ -137,7 +144,24 @@ def elementwise_set(build: Callable[..., Node], adds: bool) -> list[Sample]:
         make = both(reals(shape), fixed(index), reals(np.shape(index)))
         return Sample(name, make, lambda b, i, s: build(b, i, s, axis), elements_set(axis, adds), (0, 2))
 
-    return [sample(name, *case) for name, case in ALONG.items()] + [sample("smaller index", 1, [[2, 0]], (3, 4))]
+    index = fixed([[2, 0, 2], [1, 1, 1]])
+    return [
+        *(sample(name, *case) for name, case in ALONG.items()),
+        sample("smaller index", 1, [[2, 0]], (3, 4)),
+        Sample(
+            "i64",
+            both(integers((2, 3)), index, integers((2, 3))),
+            lambda b, i, s: build(b, i, s, 1),
+            elements_set(1, adds),
+        ),
+        Sample(
+            "strided",
+            strided(both(reals((2, 3)), index, reals((2, 3)))),
+            lambda b, i, s: build(b, i, s, 1),
+            elements_set(1, adds),
+            (0, 2),
+        ),
+    ]
 
 
 def combined(how: str, combine: Callable[[Any, Any], Any]) -> list[Sample]:
@@ -260,6 +284,7 @@ INDEXING = {
             (0,),
         ),
         Sample("scalar", both(reals(()), fixed(0)), lambda x, i: indexing.take_along(x, i, 0), lambda x, i: x, (0,)),
+        Sample("bool", both(bools((3,)), fixed([2, 2, 0])), lambda x, i: indexing.take_along(x, i, 0), elements_at(0)),
     ],
     "scatter_add": slicewise(indexing.scatter_add, True),
     "put": [
@@ -283,6 +308,9 @@ INDEXING = {
         updated((1, 0), (4, 3), None, (4, 3), (), name="broadcast"),
         updated((2,), (2,), None, (4,), (0,), name="empty"),
         updated((0, 1), (3, 4), (2, 2), (3, 4), (2, 2), name="two steps"),
+        updated((0, 0), (2, 3), None, (2, 3), (2, 3), name="whole"),
+        updated((0, 1, 0), (2, 2, 2), None, (2, 3, 2), (2, 1, 2), name="middle axis"),
+        updated((1,), (2,), None, (3,), (1,), name="one element"),
     ],
 }
 

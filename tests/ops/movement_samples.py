@@ -37,12 +37,33 @@ MOVEMENT = {
         Sample(
             "bool", bools((4,)), lambda x: movement.reshape(x, (2, 2)), lambda x: np.array([[x[0], x[1]], [x[2], x[3]]])
         ),
+        rearranged(
+            lambda n: n[:, 1:3].reshape(6),
+            lambda x: movement.reshape(movement.narrow(x, 1, 1, 2), (6,)),
+            3,
+            4,
+            name="of a part",
+        ),
+        rearranged(lambda n: n.reshape(1, 6, 1), lambda x: movement.reshape(x, (1, 6, 1)), 2, 3, name="ones"),
+        Sample("f32", reals((2, 3), dtype="float32"), lambda x: movement.flatten(x), lambda x: x.ravel()),
     ],
     "permute": [
         rearranged(lambda n: n.T, lambda x: movement.permute(x, (1, 0)), 3, 4, name="transpose"),
         rearranged(lambda n: n.transpose(2, 0, 1), lambda x: movement.permute(x, (2, 0, 1)), 2, 3, 4, name="cycle"),
         rearranged(lambda n: n.transpose(0, 2, 1, 3), lambda x: movement.transpose(x, 1, -2), 2, 3, 4, 2, name="heads"),
         rearranged(lambda n: n.T, lambda x: movement.permute(x, (-1, 0)), 0, 3, name="empty"),
+        rearranged(lambda n: n.T, lambda x: movement.permute(x, (2, 1, 0)), 2, 3, 4, name="reversed"),
+        rearranged(lambda n: n.transpose(1, 2, 0), lambda x: movement.move_axis(x, 0, 2), 2, 3, 4, name="moved"),
+        rearranged(
+            lambda n: n.transpose(1, 0, 2)[::2],
+            lambda x: movement.slice_axis(movement.transpose(x, 0, 1), 0, 0, 3, 2),
+            2,
+            3,
+            4,
+            name="then a part",
+        ),
+        Sample("bool", bools((2, 3)), lambda x: movement.permute(x, (1, 0)), lambda x: x.T),
+        Sample("i16", integers((2, 3), dtype="int16"), lambda x: movement.permute(x, (1, 0)), lambda x: x.T),
     ],
     "expand": [
         Sample("row", reals((1, 4)), lambda x: movement.expand(x, (3, -1)), lambda x: np.concatenate([x] * 3), (0,)),
@@ -59,6 +80,21 @@ MOVEMENT = {
             "new axis", reals((2, 1)), lambda x: movement.expand(x, (3, 2, 2)), lambda x: np.tile(x, (3, 1, 2)), (0,)
         ),
         Sample("i64", integers((1,)), lambda x: movement.expand(x, (4,)), lambda x: np.repeat(x, 4)),
+        Sample(
+            "of a part",
+            reals((3, 4)),
+            lambda x: movement.expand(movement.narrow(x, 0, 1, 1), (5, 4)),
+            lambda x: np.repeat(x[1:2], 5, 0),
+            (0,),
+        ),
+        Sample(
+            "two axes",
+            reals((1, 2, 1)),
+            lambda x: movement.expand(x, (3, -1, 2)),
+            lambda x: np.tile(x, (3, 1, 2)),
+            (0,),
+        ),
+        Sample("bool", bools((2, 1)), lambda x: movement.expand(x, (2, 3)), lambda x: np.repeat(x, 3, 1)),
     ],
     "slice": [
         rearranged(lambda n: n[1:3, 2:], lambda x: movement.slice_(x, (1, 2), (3, 5)), 4, 5, name="box"),
@@ -76,6 +112,13 @@ MOVEMENT = {
         rearranged(lambda n: n[2:2], lambda x: movement.slice_(x, (2, 0), (2, 3)), 4, 3, name="empty"),
         rearranged(lambda n: n[3::5], lambda x: movement.slice_(x, (3,), (4,), (5,)), 4, name="step beyond the end"),
         rearranged(lambda n: n[:, 1], lambda x: movement.squeeze(movement.narrow(x, 1, 1, 1), 1), 3, 4, name="column"),
+        Sample("bool", bools((5,)), lambda x: movement.slice_(x, (1,), (4,)), lambda x: x[1:4]),
+        Sample(
+            "u8",
+            integers((3, 4), low=0, dtype="uint8"),
+            lambda x: movement.slice_(x, (0, 1), (3, 4), (2, 2)),
+            lambda x: x[::2, 1::2],
+        ),
     ],
     "pad": [
         Sample(
@@ -96,6 +139,21 @@ MOVEMENT = {
             lambda x: movement.pad(x, (0, 1, 0), (0, 1, 0)),
             lambda x: padded(x, (0, 1, 0), (0, 1, 0)),
         ),
+        Sample(
+            "scalar axes",
+            reals((1, 1)),
+            lambda x: movement.pad(x, (2, 1), (0, 3)),
+            lambda x: padded(x, (2, 1), (0, 3)),
+            (0,),
+        ),
+        Sample(
+            "of a transpose",
+            reals((3, 2)),
+            lambda x: movement.pad(movement.transpose(x, 0, 1), (0, 1), (1, 0)),
+            lambda x: padded(x.T, (0, 1), (1, 0)),
+            (0,),
+        ),
+        Sample("i64", integers((2, 2)), lambda x: movement.pad(x, (1, 1), (0, 0)), lambda x: padded(x, (1, 1), (0, 0))),
     ],
     "concat": [
         Sample("rows", reals((2, 3), (1, 3)), lambda *xs: movement.concat(xs), lambda a, b: np.r_[a, b], (0, 1)),
@@ -121,11 +179,35 @@ MOVEMENT = {
             (0, 1),
         ),
         Sample("scalars", reals((), ()), lambda *xs: movement.stack(xs), lambda a, b: np.array([a, b]), (0, 1)),
+        Sample(
+            "middle axis",
+            reals((2, 1, 3), (2, 2, 3)),
+            lambda *xs: movement.concat(xs, 1),
+            lambda *xs: np.hstack(xs),
+            (0, 1),
+        ),
+        Sample(
+            "of transposes",
+            reals((3, 2), (1, 2)),
+            lambda a, b: movement.concat([movement.transpose(a, 0, 1), movement.transpose(b, 0, 1)], 1),
+            lambda a, b: np.r_[a, b].T,
+            (0, 1),
+        ),
+        Sample("one twice", reals((2, 2)), lambda x: movement.concat([x, x]), lambda x: np.r_[x, x], (0,)),
     ],
     "flip": [
         rearranged(lambda n: n[::-1], lambda x: movement.flip(x, 0), 5, name="vector"),
         rearranged(lambda n: n[::-1, :, ::-1], lambda x: movement.flip(x, (0, -1)), 2, 3, 4, name="two axes"),
         rearranged(lambda n: n[:, ::-1], lambda x: movement.flip(x, 1), 3, 0, name="empty"),
         rearranged(lambda n: n[7:1:-2], lambda x: movement.slice_axis(x, 0, 7, 1, -2), 9, name="negative step"),
+        rearranged(
+            lambda n: n.T[::-1], lambda x: movement.flip(movement.transpose(x, 0, 1), 0), 3, 4, name="of a transpose"
+        ),
+        rearranged(
+            lambda n: n[1:, ::-1], lambda x: movement.narrow(movement.flip(x, 1), 0, 1, 2), 3, 4, name="then a part"
+        ),
+        rearranged(lambda n: n[:, ::-1], lambda x: movement.flip(x, -1), 3, 1, name="one element"),
+        Sample("bool", bools((4,)), lambda x: movement.flip(x, 0), lambda x: x[::-1]),
+        Sample("f32", reals((2, 3), dtype="float32"), lambda x: movement.flip(x, (0, 1)), lambda x: x[::-1, ::-1]),
     ],
 }
