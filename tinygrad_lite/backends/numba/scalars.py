@@ -189,7 +189,7 @@ def _quadrant(q: Value, r: Value) -> Value:
 def sin32(x: Value) -> Value:
     """1.6 ulp at every finite argument."""
     q, r = _reduce_angle(x)
-    return _quadrant(q, r)
+    return x.equals(0).where(x, _quadrant(q, r))        # -0.0 stays
 
 
 def cos32(x: Value) -> Value:
@@ -409,7 +409,7 @@ def tan32(x: Value) -> Value:
     q, r = _reduce_angle(x)
     sine, cosine = _sin_series(r), _cos_series(r)
     odd = (q & 1).differs(0)
-    return odd.where(-cosine, sine) / odd.where(sine, cosine)
+    return x.equals(0).where(x, odd.where(-cosine, sine) / odd.where(sine, cosine))
 
 
 # ---- random bits ----------------------------------------------------------------------------------------
