@@ -75,6 +75,8 @@ class _Trimmed:
 
     def slice(self, old: Node) -> Node:
         (start,), (stop,) = old.attrs["starts"], old.attrs["stops"]
+        if start == stop:
+            start = stop = 0
         for segment, at in self.moves or ():
             if segment.start <= start and stop <= segment.stop:
                 start, stop = start + at - segment.start, stop + at - segment.start
@@ -126,7 +128,8 @@ class _Loop:
         self.clean = self.hits.total() == optimised
         if self.reads is None:
             return _Trimmed(self._rebuilt(self.init, self.hits.total() != before))
-        kept, same = self._live(), self._same()
+        same = self._same()
+        kept = self._live(same)
         changed = self._drop_history()
         drops = [i for i in range(len(self.outputs)) if i not in kept or i in same]
         self.hits["result dropped"] += len(drops)
@@ -253,9 +256,9 @@ class _Loop:
         segment = self.segments[i]
         return any(segment.start <= a and b <= segment.stop and a < b for a, b in self.reads or ())
 
-    def _live(self) -> set[int]:
-        """Results that are read, and the carries that those depend on."""
-        live = {i for i in range(len(self.outputs)) if self._is_read(i)} or {0}
+    def _live(self, same: dict[int, int]) -> set[int]:
+        """Results that are read, or that are the same as one read, and the carries that those depend on."""
+        live = {same.get(i, i) for i in range(len(self.outputs)) if self._is_read(i)} or {0}
         while True:
             below = {id(n) for n in topological([self.outputs[i] for i in live])}
             more = {k for k, a in enumerate(self.carry_args) if id(a) in below} - live
@@ -264,7 +267,7 @@ class _Loop:
             live |= more
 
     def _same(self) -> dict[int, int]:
-        """ys that are another result: an earlier y, or the new value of a carry that keeps its history."""
+        """ys that are read and are another result: an earlier y, or the new value of a carry that keeps its history."""
         first: dict[int, int] = {}
         same: dict[int, int] = {}
         for i, output in enumerate(self.outputs):
@@ -272,7 +275,7 @@ class _Loop:
                 if self.history[i]:
                     first.setdefault(id(output), i)
             elif id(output) in first:
-                same[i] = first[id(output)]
+                same |= {i: first[id(output)]} if self._is_read(i) else {}
             else:
                 first[id(output)] = i
         return same
