@@ -89,7 +89,8 @@ def log1p32(x: Value) -> Value:
     u = x + 1
     lost = (x - (u - 1)) / u
     y = log32(u)
-    return (y.llvm("fabs") < INF).where(y + lost, y)
+    y = (y.llvm("fabs") < INF).where(y + lost, y)
+    return x.equals(0).where(x, y)                      # -0.0 stays
 
 
 def tanh32(x: Value) -> Value:
