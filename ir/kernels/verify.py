@@ -1,9 +1,9 @@
-"""Kernel verifier: every name is defined before it is used, on every path; pointers are used as pointers only."""
+"""Kernel verifier: every name is defined before its use, on every path, and once unless it is an accumulator; pointers
+are used as pointers only."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 
@@ -19,20 +19,7 @@ def verify_kernel(kernel: Kernel) -> None:
     """Raise KernelError unless `kernel` is well formed."""
     if len(set(kernel.params)) != len(kernel.params):
         raise KernelError(f"{kernel.label}: a parameter is named twice")
-    taken = {*_GLOBAL, *kernel.params} & set(_assigned(kernel.body))
-    if taken:
-        raise KernelError(f"{kernel.label}: parameters are assigned to: {', '.join(sorted(taken))}")
     _block(kernel.body, {*_GLOBAL, *kernel.params}, set())
-
-
-def _assigned(body: tuple[Stmt, ...]) -> Iterator[str]:
-    """Every name that is given a value, loop variables included."""
-    for stmt in body:
-        if isinstance(stmt, Loop):
-            yield stmt.var
-            yield from _assigned(stmt.body)
-        elif not isinstance(stmt, Store):
-            yield stmt.target
 
 
 def _block(body: tuple[Stmt, ...], values: set[str], pointers: set[str]) -> None:
@@ -46,14 +33,17 @@ def _statement(stmt: Stmt, values: set[str], pointers: set[str]) -> None:
         case Let(target, template, args):
             for arg in (*args, template):
                 _defined(arg, values, stmt)
+            _new(target, values, pointers, stmt)
             values.add(target)
         case Pointer(target, _, base, terms):
             for name in (base, *(n for term in terms for n in term)):
                 _defined(name, values, stmt)
+            _new(target, values, pointers, stmt)
             pointers.add(target)
         case Load(target, pointer, index):
             _pointer(pointer, pointers, stmt)
             _defined(index, values, stmt)
+            _new(target, values, pointers, stmt)
             values.add(target)
         case Store(pointer, index, value):
             _pointer(pointer, pointers, stmt)
@@ -62,6 +52,7 @@ def _statement(stmt: Stmt, values: set[str], pointers: set[str]) -> None:
         case Loop(var, start, stop, body, step):
             for name in (start, stop, step):
                 _defined(name, values, stmt)
+            _new(var, values, pointers, stmt)
             _block(body, {*values, var}, pointers)
 
 
@@ -69,6 +60,12 @@ def _defined(text: str, values: set[str], stmt: Stmt) -> None:
     for name in _NAME.findall(text):
         if name not in values:
             raise KernelError(f"{name} is not defined in {stmt}")
+
+
+def _new(name: str, values: set[str], pointers: set[str], stmt: Stmt) -> None:
+    """Accumulators, which begin with an a, are the names that may be assigned again."""
+    if name in pointers or (name in values and not name.startswith("a")):
+        raise KernelError(f"{name} is assigned a second time in {stmt}")
 
 
 def _pointer(name: str, pointers: set[str], stmt: Stmt) -> None:
