@@ -1,228 +1,346 @@
-"""Sizes and costs of architectures from formulae: no model is built, so a 7B one costs nothing to look at.
+"""What layers and models weigh, compute and keep, from formulae; and the same counted in a recorded graph.
 
-tests/models/test_arithmetic.py checks each against the parameters and the graphs of built models.
+Formulae count a multiply-add as two operations, and call tokens per sequence n, width d, layers L. Tests hold each
+against the graph of a built model.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.models.encoder import EncoderConfig
+from tinygrad_lite.models.gpt import GPTConfig
+from tinygrad_lite.models.llama import LlamaConfig
+from tinygrad_lite.models.mlp import MLPConfig
+from tinygrad_lite.models.vit import ViTConfig
 from tinygrad_lite.nn.feedforward import gated_width
 
-GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
-# ---- parameters --------------------------------------------------------------------------------------------
+# ---- parameters of layers ----------------------------------------------------------------------------------
 
 
-def linear_parameters(fan_in: int, fan_out: int, bias: bool = True) -> int:
-    """in · out weights, and a bias an output."""
-    return fan_in * fan_out + (fan_out if bias else 0)
+def linear_parameters(inputs: int, outputs: int, bias: bool = True) -> int:
+    """in · out + out."""
+    return inputs * outputs + outputs * bias
+
+
+def conv_parameters(inputs: int, outputs: int, kernel: int | Sequence[int], bias: bool = True, axes: int = 2) -> int:
+    """Window · in · out + out; an integer kernel is the same along all axes."""
+    window = kernel**axes if isinstance(kernel, int) else math.prod(kernel)
+    return window * inputs * outputs + outputs * bias
+
+
+def recurrent_parameters(cell: str, inputs: int, hidden: int, biases: int = 1) -> int:
+    """gates · (in · h + h² + biases · h), 1 gate of an "rnn", 3 of a "gru", 4 of an "lstm"; PyTorch has two biases."""
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    return gates * (inputs * hidden + hidden * hidden + biases * hidden)
 
 
 def mlp_parameters(sizes: Sequence[int], bias: bool = True) -> int:
     """Of linear layers between consecutive sizes."""
-    return sum(linear_parameters(a, b, bias) for a, b in itertools.pairwise(sizes))
+    return sum(linear_parameters(a, b, bias) for a, b in pairwise(sizes))
 
 
-def conv_parameters(channels_in: int, channels_out: int, kernel: int | Sequence[int], bias: bool = True) -> int:
-    """Of a convolution; an int `kernel` is a square."""
-    window = kernel * kernel if isinstance(kernel, int) else math.prod(kernel)
-    return window * channels_in * channels_out + (channels_out if bias else 0)
+def attention_parameters(d: int, heads: int, kv_heads: int | None = None, bias: bool = False) -> int:
+    """Four projections, two of them narrowed to kv_heads heads; 4 d² whatever the heads where all are kept."""
+    narrow = d // heads * (heads if kv_heads is None else kv_heads)
+    return 2 * linear_parameters(d, d, bias) + 2 * linear_parameters(d, narrow, bias)
 
 
-def recurrent_parameters(kind: str, inputs: int, hidden: int, biases: int = 1) -> int:
-    """Of one layer of an "rnn", "gru" or "lstm"; PyTorch's layers have two biases a gate.
+def d_ff(d: int, multiple: int = 256) -> int:
+    """Width of a gated feed-forward, 8/3 d rounded up to a multiple: its three matrices weigh about 8 d²."""
+    return gated_width(d, multiple)
+
+
+# ---- parameters of models ----------------------------------------------------------------------------------
+
+
+def transformer_parameters(d: int, layers: int, vocab: int = 0, ffn_mult: float = 4, tied: bool = True) -> int:
+    """The rule of thumb: layers · (4 + 2 ffn_mult) d², 12 L d² at 4, and the embedding once or twice."""
+    return round(layers * (4 + 2 * ffn_mult) * d * d) + vocab * d * (1 if tied else 2)
+
+
+def estimate(layers: int, d: int) -> int:
+    """12 L d²: what a model of this shape should weigh without embeddings."""
+    return transformer_parameters(d, layers)
+
+
+def gpt_parameters(c: GPTConfig) -> dict[str, int]:
+    """The ledger of a GPT: attention, feedforward, norms, embeddings, head; "total" is their sum."""
+    d, b = c.n_embd, int(c.bias)
+    return _totalled(
+        attention=c.n_layer * (4 * d * d + 4 * d * b),
+        feedforward=c.n_layer * (8 * d * d + 5 * d * b),
+        norms=(2 * c.n_layer + 1) * d * (1 + b),
+        embeddings=(c.vocab_size + c.block_size) * d,
+        head=0 if c.tied else c.vocab_size * d,
+    )
+
+
+def llama_parameters(c: LlamaConfig) -> dict[str, int]:
+    """The ledger of a Llama."""
+    d = c.n_embd
+    return _totalled(
+        attention=c.n_layer * attention_parameters(d, c.n_head, c.kv_heads),
+        feedforward=c.n_layer * 3 * d * c.feedforward,
+        norms=(2 * c.n_layer + 1) * d + c.n_layer * 2 * c.head_dim * c.qk_norm,
+        embeddings=c.vocab_size * d,
+        head=0 if c.tied else c.vocab_size * d,
+    )
+
+
+def encoder_parameters(c: EncoderConfig, head: bool = True) -> dict[str, int]:
+    """The ledger of a BERT, with or without the masked-language head."""
+    d = c.width
+    final = 0 if c.norm == "post" else 1
+    per_layer = 4 if c.norm == "sandwich" else 2
+    return _totalled(
+        attention=c.layers * (4 * d * d + 4 * d),
+        feedforward=c.layers * (2 * d * c.d_ff + c.d_ff + d),
+        norms=(1 + per_layer * c.layers + final) * 2 * d,
+        embeddings=(c.vocab_size + c.max_len + c.types) * d,
+        head=(d * d + d + 2 * d + c.vocab_size) * head,
+    )
+
+
+def vit_parameters(c: ViTConfig) -> dict[str, int]:
+    """The ledger of a vision transformer."""
+    d = c.width
+    return _totalled(
+        attention=c.layers * (4 * d * d + 4 * d),
+        feedforward=c.layers * (2 * d * c.d_ff + c.d_ff + d),
+        norms=(2 * c.layers + 1) * 2 * d,
+        embeddings=conv_parameters(c.in_channels, d, c.patch) + c.tokens * d + (d if c.pool == "cls" else 0),
+        head=linear_parameters(d, c.num_classes),
+    )
+
+
+def _totalled(**parts: int) -> dict[str, int]:
+    return {**parts, "total": sum(parts.values())}
+
+
+def parameters(config: Any) -> int:
+    """The number of trained numbers of the model of a configuration, without building it.
 
     Raises:
-        ValueError: another kind.
+        TypeError: a family without a formula; build the model and count.
     """
-    if kind not in GATES:
-        raise ValueError(f"kind must be one of {', '.join(GATES)}, not {kind!r}")
-    return GATES[kind] * (inputs * hidden + hidden * hidden + biases * hidden)
+    if isinstance(config, MLPConfig):
+        return mlp_parameters(config.sizes, config.bias)
+    ledgers = {GPTConfig: gpt_parameters, LlamaConfig: llama_parameters, EncoderConfig: encoder_parameters}
+    ledger = {**ledgers, ViTConfig: vit_parameters}.get(type(config))
+    if ledger is None:
+        raise TypeError(f"there is no formula for a {type(config).__name__} of {len(fields(config))} fields")
+    return ledger(config)["total"]
 
 
-def transformer_ledger(
-    d: int,
-    layers: int,
-    vocab: int,
-    *,
-    d_ff: int | None = None,
-    gated: bool = False,
-    kv_width: int | None = None,
-    norm: str = "layer",
-    final_norm: bool = False,
-    tied: bool = True,
-) -> dict[str, int]:
-    """Parameters by part: "attention", "feed_forward" and "norms" of all blocks, "embeddings", "final_norm".
+# ---- computation -------------------------------------------------------------------------------------------
 
-    Linear layers without biases, no position table.
 
-    Args:
-        d_ff: inner width, 4 d by default, of a `gated` feed-forward 8/3 d rounded up to a multiple of 256.
-        kv_width: key heads times their width; d by default.
-        norm: "layer" (gain and bias) or "rms" (gain).
+def flops_per_token(n_parameters: int, train: bool = False) -> int:
+    """2 N forward, 6 N forward and backward: every weight meets each token once, its gradient twice more."""
+    return (6 if train else 2) * n_parameters
 
-    Raises:
-        ValueError: another norm.
+
+def attention_flops(n: int, d: int, layers: int = 1, train: bool = False) -> int:
+    """Of scores and weighted sums of a sequence of n, 4 n² d a layer, thrice that in training; a causal mask halves it
+    only where the kernel leaves out what is masked."""
+    return 4 * n * n * d * layers * (3 if train else 1)
+
+
+def matmul_flops(config: GPTConfig | LlamaConfig, batch: int, n: int, train: bool = False) -> int:
+    """Of all products with weights, for `batch` sequences of n: 2 a weight and token, 6 in training."""
+    ledger = gpt_parameters(config) if isinstance(config, GPTConfig) else llama_parameters(config)
+    biases = 9 * config.n_embd * config.n_layer * config.bias if isinstance(config, GPTConfig) else 0
+    weights = ledger["attention"] + ledger["feedforward"] - biases + config.vocab_size * config.n_embd
+    return flops_per_token(weights, train) * batch * n
+
+
+def conv_flops(inputs: int, outputs: int, kernel: int, height: int, width: int) -> int:
+    """Of a square convolution that puts out height · width pixels."""
+    return 2 * kernel * kernel * inputs * outputs * height * width
+
+
+def crossover(d: int) -> int:
+    """The sequence length, 6 d, at which a block's scores cost as much as its 12 d² weights: 24 d² = 4 n d a token."""
+    return 6 * d
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
+
+
+def kv_bytes_per_token(layers: int, kv_heads: int, head_dim: int, bytes_: int = 2) -> int:
+    """2 L · kv_heads · head_dim · bytes: keys and values of every layer."""
+    return 2 * layers * kv_heads * head_dim * bytes_
+
+
+def kv_bytes(layers: int, kv_heads: int, head_dim: int, tokens: int, batch: int = 1, bytes_: int = 2) -> int:
+    """Of a whole cache."""
+    return kv_bytes_per_token(layers, kv_heads, head_dim, bytes_) * tokens * batch
+
+
+def recurrent_state_bytes(cell: str, hidden: int, layers: int = 1, bytes_: int = 4) -> int:
+    """Of one stream, however long: h, and of an LSTM c too."""
+    return (2 if cell == "lstm" else 1) * hidden * layers * bytes_
+
+
+class Activations(NamedTuple):
+    """Bytes kept for backward: what grows with n, and the scores, which grow with n²."""
+
+    linear: int
+    scores: int
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.linear + self.scores
+
+
+def mlp_activation_bytes(sizes: Sequence[int], batch: int, bytes_: int = 4) -> int:
+    """The inputs of every linear layer: what a perceptron must keep, the last output aside."""
+    return batch * sum(sizes[:-1]) * bytes_
+
+
+def transformer_activation_bytes(
+    batch: int, n: int, d: int, layers: int, heads: int, bytes_: int = 4, fused: bool = True, recorded: bool = False
+) -> Activations:
+    """Of a decoder of pre-norm blocks with 4 d wide feed-forwards; scores are h n² a block, none where fused.
+
+    A block keeps 14 numbers per d and token at the least: what its norms read and put out (4, of which the residual
+    stream's are counted once), q, k, v and the attention's result (4), and the feed-forward before and after its
+    activation (8, less the 2 that are shared). `recorded` counts what the recorded graph reads again before any pass
+    shortens it: 3 d and one scale a norm, 4 d of attention, 4 d before GELU and 12 d within.
     """
-    if norm not in ("layer", "rms"):
-        raise ValueError(f"norm must be 'layer' or 'rms', not {norm!r}")
-    inner = d_ff if d_ff is not None else gated_width(d) if gated else 4 * d
-    of_norm = (2 if norm == "layer" else 1) * d
-    return {
-        "attention": layers * (2 * d * d + 2 * d * (d if kv_width is None else kv_width)),
-        "feed_forward": layers * (3 if gated else 2) * d * inner,
-        "norms": layers * 2 * of_norm,
-        "embeddings": vocab * d * (1 if tied else 2),
-        "final_norm": of_norm if final_norm else 0,
-    }
+    per_token = 26 * d + 2 if recorded else 14 * d
+    return Activations(batch * n * layers * per_token * bytes_, 0 if fused else batch * heads * n * n * layers * bytes_)
 
 
-def transformer_parameters(d: int, layers: int, vocab: int, **options: Any) -> int:
-    """The sum of `transformer_ledger`."""
-    return sum(transformer_ledger(d, layers, vocab, **options).values())
+def checkpoint_cost(layers: int) -> dict[str, float]:
+    """Of keeping only every √L-th layer's input: segments, tensors alive at once, forward passes, whole cost ratio."""
+    size = math.isqrt(layers)
+    segments = -(-layers // size)
+    return {"segments": segments, "alive": segments + size, "forwards": 2.0, "ratio": 8 / 6}
 
 
-def estimated_parameters(d: int, layers: int) -> int:
-    """12 L d²: four d × d matrices and a feed-forward of 8 d² a block, embeddings left out."""
-    return 12 * layers * d * d
+# ---- convolutions ------------------------------------------------------------------------------------------
 
 
-# ---- work and memory ---------------------------------------------------------------------------------------
+def conv_size(n: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    """Pixels an axis of n keeps. Raises ValueError where none are left."""
+    size = (n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    if size < 1:
+        given = f"kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
+        raise ValueError(f"conv_size: an axis of {n} keeps nothing with {given}")
+    return size
 
 
-def flops_per_token(parameters: float, train: bool = False) -> float:
-    """2 N forward; in training 6 N, backward taking gradients by activations and by weights."""
-    return (6 if train else 2) * parameters
+def span(kernel: int, dilation: int = 1) -> int:
+    """Pixels a dilated kernel reaches over: dilation (kernel - 1) + 1."""
+    return dilation * (kernel - 1) + 1
 
 
-def block_flops_per_token(d: int, context: int) -> tuple[int, int]:
-    """FLOPs of one layer's matrices, 24 d², and of its attention over `context` tokens, 4 n d."""
-    return 24 * d * d, 4 * context * d
+def receptive_field(layers: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """(r, j) after each layer (kernel, stride[, dilation]): pixels a unit sees, and input pixels between two units.
 
-
-def attention_crossover(d: int, weights: int | None = None, causal_average: bool = False) -> int:
-    """The context at which attention costs what the matrices of its block do: 6 d.
-
-    Args:
-        weights: of the matrices it is held against, 12 d² by default.
-        causal_average: a token sees half the context on average.
-    """
-    weights = 12 * d * d if weights is None else weights
-    return 2 * weights // (2 * d if causal_average else 4 * d)
-
-
-def kv_bytes_per_token(layers: int, kv_heads: int, head_dim: int, bytes_each: int = 2) -> int:
-    """A key and a value of every layer."""
-    return 2 * layers * kv_heads * head_dim * bytes_each
-
-
-def recurrent_state_bytes(layers: int, hidden: int, kind: str = "lstm", bytes_each: int = 4) -> int:
-    """What a recurrence keeps of any past: two vectors a layer for an "lstm", else one."""
-    return (2 if kind == "lstm" else 1) * layers * hidden * bytes_each
-
-
-def score_bytes(heads: int, queries: int, keys: int | None = None, bytes_each: int = 2) -> int:
-    """The matrix of scores of one layer and one example: heads · n², whatever the width."""
-    return heads * queries * (queries if keys is None else keys) * bytes_each
-
-
-def activation_bytes(batch: int, tokens: int, d: int, layers: int, each: int = 1, bytes_each: int = 4) -> int:
-    """B · T · d · L times the `each` tensors of that size a layer keeps for backward; scores are apart."""
-    return batch * tokens * d * layers * each * bytes_each
-
-
-def checkpoint_cost(layers: int, segment: int | None = None) -> tuple[int, float]:
-    """Layers stored at once with segments recomputed, √L long by default; and the work, in units of 6 N."""
-    segment = max(1, math.isqrt(layers)) if segment is None else segment
-    return -(-layers // segment) + segment, 8 / 6
-
-
-def attention_multiply_adds(positions: int, d: int) -> int:
-    """Scores and weighted sums of a whole sequence: 2 n² d."""
-    return 2 * positions * positions * d
-
-
-def conv_multiply_adds(channels_in: int, channels_out: int, kernel: int, height: int, width: int) -> int:
-    """Of a square kernel over an output of height × width."""
-    return conv_parameters(channels_in, channels_out, kernel, bias=False) * height * width
-
-
-# ---- what a stack sees and can express -------------------------------------------------------------------------
-
-
-def receptive_field(layers: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """(r, j) after each (kernel, stride) or (kernel, stride, dilation): inputs a unit sees, inputs between units.
-
-    r grows by dilation · (kernel - 1) times the jump that enters the layer; only then does j take the stride. Padding
-    changes neither.
+    r grows by dilation (kernel - 1) times the *incoming* j; then j by the stride. Padding changes neither.
     """
     r = j = 1
     found = []
-    for kernel, stride, *dilation in layers:
-        r += (dilation[0] if dilation else 1) * (kernel - 1) * j
+    for kernel, stride, *rest in layers:
+        r += (rest[0] if rest else 1) * (kernel - 1) * j
         j *= stride
         found.append((r, j))
     return found
 
 
-def depth_for_field(target: int, kernel: int = 3) -> int:
-    """The fewest layers of stride 1 whose units see `target` inputs."""
-    return -(-(target - 1) // (kernel - 1))
+def depth_for_receptive_field(target: int, kernel: int = 3) -> int:
+    """How many stride-1 convolutions it takes to see `target` pixels."""
+    return max(0, -(-(target - 1) // (kernel - 1)))
 
 
-def dilated_span(kernel: int, dilation: int) -> int:
-    """Inputs from a kernel's first tap to its last."""
-    return dilation * (kernel - 1) + 1
-
-
-def region_bound(width: int, inputs: int, depth: int) -> float:
-    """(w / d)^(d (L - 1)) · w^d regions that ReLU nets can reach, up to constants (Montúfar et al. 2014)."""
-    return (width / inputs) ** (inputs * (depth - 1)) * width**inputs
-
-
-def fold_pieces(folds: int) -> int:
-    """Straight pieces of |2x - 1| applied so often."""
-    return 2**folds
+# ---- pieces ------------------------------------------------------------------------------------------------
 
 
 def shallow_pieces(units: int) -> int:
-    """The most straight pieces one hidden layer of ReLU units has, of a single input."""
+    """Most linear pieces of one hidden ReLU layer over one input."""
     return units + 1
 
 
-def residual_paths(blocks: int) -> int:
-    """Ways through a residual stack: each block is passed or skipped."""
-    return 2**blocks
+def fold_pieces(folds: int) -> int:
+    """Pieces of |2x - 1| applied again and again."""
+    return 2**folds
 
 
-__all__ = [
-    "activation_bytes",
-    "attention_crossover",
-    "attention_multiply_adds",
-    "block_flops_per_token",
-    "checkpoint_cost",
-    "conv_multiply_adds",
-    "conv_parameters",
-    "depth_for_field",
-    "dilated_span",
-    "estimated_parameters",
-    "flops_per_token",
-    "fold_pieces",
-    "gated_width",
-    "kv_bytes_per_token",
-    "linear_parameters",
-    "mlp_parameters",
-    "receptive_field",
-    "recurrent_parameters",
-    "recurrent_state_bytes",
-    "region_bound",
-    "residual_paths",
-    "score_bytes",
-    "shallow_pieces",
-    "transformer_ledger",
-    "transformer_parameters",
-]
+def region_bound(width: int, inputs: int, layers: int) -> int:
+    """A lower bound on the most linear regions of `layers` hidden layers, up to constants. Montúfar et al. 2014,
+    arXiv:1402.1869: floor(w / d)^(d (L - 1)) w^d."""
+    return (width // inputs) ** (inputs * (layers - 1)) * width**inputs
+
+
+def region_bound_exact(width: int, inputs: int, layers: int) -> int:
+    """The same before it is simplified: the last factor is the sum of the binomials C(w, 0 … d)."""
+    last = sum(math.comb(width, j) for j in range(inputs + 1))
+    return (width // inputs) ** (inputs * (layers - 1)) * last
+
+
+# ---- counts of a graph -------------------------------------------------------------------------------------
+
+_PRODUCTS = (Kind.MATMUL, Kind.CONVOLUTION)
+
+
+def graph_flops(graph: Graph, phase: str | None = None, attention: bool = True) -> int:
+    """Of a graph's products, in one phase ("forward", "backward") or all; with `attention`, of fused kernels too."""
+    kinds = (*_PRODUCTS, Kind.ATTENTION) if attention else _PRODUCTS
+    return sum(n.op.cost(n).flops for n in graph.nodes if n.op.kind in kinds and phase in (None, _phase(n)))
+
+
+def graph_parameters(graph: Graph) -> int:
+    """Floating-point numbers of a graph's states: parameters and buffers, of a graph that reads no others."""
+    return sum(s.type.size for s in graph.states if s.dtype.kind == "f")
+
+
+def saved_bytes(graph: Graph) -> int:
+    """Bytes of distinct values that forward computes or is given, and backward reads; states aside.
+
+    Values that are another's elements in another order or shape count as that one. A planner may keep less, and
+    compute some again.
+    """
+    saved = {}
+    for node in graph.nodes:
+        if _phase(node) == "forward":
+            continue
+        for value in node.inputs:
+            root = _root(value)
+            made = root.op.kind is not Kind.CREATE and root.op.name not in ("state", "constant")
+            if made and _phase(root) == "forward" and root.dtype.kind == "f":
+                saved[id(root)] = root.type.nbytes
+    return sum(saved.values())
+
+
+def _phase(node: Any) -> str:
+    return "forward" if node.location is None else str(node.location.phase)
+
+
+def _root(node: Any) -> Any:
+    """What a reshaped, permuted, stretched or sliced value is made of."""
+    while node.inputs and node.op.name in ("reshape", "permute", "expand", "detach", "slice"):
+        node = node.inputs[0]
+    return node
+
+
+def critical_path(graph: Graph, kinds: Sequence[Kind] = (Kind.MATMUL, Kind.ATTENTION, Kind.CONVOLUTION)) -> int:
+    """Most products that must follow one another. A loop counts its body's as often as it runs."""
+    depth: dict[int, int] = {}
+    for node in graph.nodes:
+        own = int(node.op.kind in kinds)
+        if node.op.kind is Kind.LOOP:
+            own = critical_path(node.attrs["body"], kinds) * int(node.attrs["length"])
+        depth[id(node)] = own + max((depth[id(i)] for i in node.inputs), default=0)
+    return max((depth[id(r)] for r in graph.results), default=0)
