@@ -106,7 +106,8 @@ class Cache:
         self._stored = False
         kept = 0
         with contextlib.suppress(OSError):
-            entries = [(e, e.stat(follow_symlinks=False)) for e in os.scandir(self.folder)]
+            with os.scandir(self.folder) as listing:  # closed also where another process takes a file away meanwhile
+                entries = [(e, e.stat(follow_symlinks=False)) for e in listing]
             newest = max((s.st_mtime for _, s in entries), default=0.0)
             for entry, found in sorted(entries, key=lambda pair: -pair[1].st_mtime):
                 lost = entry.name.endswith(".tmp") and newest - found.st_mtime > STALE_SECONDS
