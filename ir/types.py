@@ -75,7 +75,8 @@ def dtype_of(array_dtype: object) -> DType:
 def limits(dtype: DType) -> Any:
     """NumPy's finfo or iinfo of a dtype. TypeError for bool."""
     if dtype is bfloat16:
-        return ml_dtypes.finfo(ml_dtypes.bfloat16)
+        finfo: Any = ml_dtypes.finfo  # without type information
+        return finfo(ml_dtypes.bfloat16)
     return np.finfo(dtype.numpy) if dtype.kind == "f" else np.iinfo(dtype.numpy)
 
 

@@ -35,6 +35,7 @@ from tinygrad_lite.ops.elementwise import (
     tanh,
     where,
 )
+from tinygrad_lite.ops.precision import rounded_once
 from tinygrad_lite.ops.random import uniform
 
 # ---- activations --------------------------------------------------------------------------------------
@@ -45,11 +46,13 @@ def relu(x: Node) -> Node:
     return where(le(x, 0), 0, x)
 
 
+@rounded_once
 def silu(x: Node) -> Node:
     """x σ(x)."""
     return mul(x, sigmoid(x))
 
 
+@rounded_once
 def gelu(x: Node, approximate: str = "none") -> Node:
     """x Φ(x), or with "tanh" x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) (Hendrycks & Gimpel, arXiv:1606.08415)."""
     if approximate == "none":
@@ -60,6 +63,7 @@ def gelu(x: Node, approximate: str = "none") -> Node:
     return mul(x, mul(add(tanh(inner), 1.0), 0.5))
 
 
+@rounded_once
 def softplus(x: Node, beta: float = 1.0, threshold: float = 20.0) -> Node:
     """log(1 + exp(βx)) / β, and x where βx > threshold."""
     scaled = x if beta == 1 else mul(x, beta)
@@ -68,6 +72,7 @@ def softplus(x: Node, beta: float = 1.0, threshold: float = 20.0) -> Node:
     return where(near, soft if beta == 1 else div(soft, beta), x)
 
 
+@rounded_once
 def log_sigmoid(x: Node) -> Node:
     """log σ(x) = -log(1 + exp(-x))."""
     return neg(_log1p_exp(neg(x)))
@@ -83,12 +88,14 @@ def _log1p_exp(x: Node) -> Node:
 # ---- softmax --------------------------------------------------------------------------------------------
 
 
+@rounded_once
 def softmax(x: Node, axis: int = -1) -> Node:
     """exp(x - max) / Σ exp(x - max); a row of -inf gives NaN."""
     raised = exp(sub(x, detach(reduce.max(x, axis, keepdim=True)))) if x.type.size else x
     return mul(raised, div(1.0, reduce.sum(raised, axis, keepdim=True)))
 
 
+@rounded_once
 def safe_softmax(x: Node, axis: int = -1) -> Node:
     """softmax, but 0 in rows of -inf: attention to nothing."""
     if not x.type.size:
@@ -98,6 +105,7 @@ def safe_softmax(x: Node, axis: int = -1) -> Node:
     return mul(raised, div(1.0, where(eq(total, 0.0), 1.0, total)))
 
 
+@rounded_once
 def log_softmax(x: Node, axis: int = -1) -> Node:
     """(x - max) - log Σ exp(x - max); gradients stay finite beside entries of -inf."""
     if not x.type.size:
@@ -106,6 +114,7 @@ def log_softmax(x: Node, axis: int = -1) -> Node:
     return add(shifted, neg(log(reduce.sum(exp(shifted), axis, keepdim=True))))
 
 
+@rounded_once
 def logsumexp(x: Node, axes: int | Sequence[int], keepdim: bool = False) -> Node:
     """log Σ exp(x); -inf of a row of -inf or of nothing."""
     if not reduce.count(x, axes):
@@ -124,6 +133,7 @@ def _finite(x: Node) -> Node:
 # ---- normalisation and dropout ------------------------------------------------------------------------
 
 
+@rounded_once
 def layer_norm(
     x: Node, normalized_shape: Sequence[int], weight: Node | None = None, bias: Node | None = None, eps: float = 1e-5
 ) -> Node:
@@ -175,17 +185,20 @@ def _reduced(loss: Node, reduction: str) -> Node:
     raise ValueError(f"{reduction!r} is not a valid value for reduction")
 
 
+@rounded_once
 def mse_loss(x: Node, target: Node, reduction: str = "mean") -> Node:
     """(x - target)²."""
     error = sub(x, target)
     return _reduced(mul(error, error), reduction)
 
 
+@rounded_once
 def l1_loss(x: Node, target: Node, reduction: str = "mean") -> Node:
     """|x - target|."""
     return _reduced(abs(sub(x, target)), reduction)
 
 
+@rounded_once
 def binary_cross_entropy_with_logits(
     x: Node, target: Node, weight: Node | None = None, reduction: str = "mean", pos_weight: Node | None = None
 ) -> Node:
@@ -199,6 +212,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else mul(loss, weight), reduction)
 
 
+@rounded_once
 def nll_loss(
     logp: Node, target: Node, weight: Node | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Node:
@@ -206,6 +220,7 @@ def nll_loss(
     return _smoothed_nll(logp, target, weight, ignore_index, reduction, 0.0)
 
 
+@rounded_once
 def cross_entropy(
     logits: Node,
     target: Node,
