@@ -16,7 +16,7 @@ from tinygrad_lite.functional.movement import slice_view, view_shape
 from tinygrad_lite.handle import Tensor, fitted, wrap
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import bool_
+from tinygrad_lite.ir.types import bool_, uint8
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import indexing, movement
 
@@ -79,11 +79,9 @@ def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
 
     Such a place can be assigned to without knowing how many elements the mask picks.
     """
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = [_normalised(item) for item in (index if isinstance(index, tuple) else [index])]
     places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype is bool_ and item.ndim]
-    if len(places) != 1 or any(
-        isinstance(item, Tensor | np.ndarray | list) for i, item in enumerate(items) if i != places[0]
-    ):
+    if len(places) != 1 or any(isinstance(item, Tensor) for i, item in enumerate(items) if i != places[0]):
         return None
     at, mask = places[0], items[places[0]]
     whole = [*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :]]
@@ -184,13 +182,15 @@ def _axes_of(item: Any) -> int:
 
 
 def _normalised(item: Any) -> Any:
-    """Tensors for lists and arrays; Python integers for what acts like one."""
-    if item is None or item is Ellipsis or isinstance(item, slice | Tensor):
+    """Tensors for lists and arrays, masks for bytes as in PyTorch; Python integers for what acts like one."""
+    if isinstance(item, Tensor):
+        return wrap(ew.ne(item._read(), 0)) if item.dtype is uint8 else item
+    if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, bool | np.bool_):
         return Tensor._from_node(leaf(np.asarray(item)))
     if isinstance(item, Sequence | np.ndarray) and not isinstance(item, str):
-        return _listed(item)
+        return _normalised(_listed(item))
     if hasattr(item, "__index__"):
         return int(item.__index__())
     raise IndexError(
