@@ -252,6 +252,13 @@ _BINARY = {
 _COMPARE = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
 
 
+def _new_like(self: Tensor, *data: Any) -> Tensor:
+    """A tensor of this dtype, by PyTorch's old spelling: of the sizes given, uninitialised, or of a sequence's values."""
+    if len(data) == 1 and not isinstance(data[0], int):
+        return creation.tensor(data[0], dtype=self.dtype)
+    return creation.empty(*(data or (0,)), dtype=self.dtype)
+
+
 def _install() -> None:
     for name in (*_POINTWISE, *_UNCHANGING, *_OTHERS):
         if name in _SOURCES:
@@ -268,6 +275,7 @@ def _install() -> None:
         setattr(Tensor, name, _converter(dtype, name))
     for name in ("zeros", "ones", "empty", "full", "tensor"):
         setattr(Tensor, f"new_{name}", _new(getattr(creation, name), f"new_{name}"))
+    Tensor.new = _new_like  # type: ignore[attr-defined]
     for method in (
         copy_,
         fill_,
