@@ -253,7 +253,7 @@ _COMPARE = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.
 
 
 def _new_like(self: Tensor, *data: Any) -> Tensor:
-    """A tensor of this dtype, by PyTorch's old spelling: of the sizes given, uninitialised, or of a sequence's values."""
+    """A tensor of this dtype, as old code asks for one: of the sizes given, uninitialised, or of a sequence's values."""
     if len(data) == 1 and not isinstance(data[0], int):
         return creation.tensor(data[0], dtype=self.dtype)
     return creation.empty(*(data or (0,)), dtype=self.dtype)
