@@ -40,9 +40,9 @@ def built(lib, parts):
     return index[0] if len(index) == 1 else index
 
 
-def outcome(f):
+def outcome(f, *args):
     try:
-        return f()
+        return f(*args)
     except (IndexError, RuntimeError, TypeError, ValueError) as error:
         return error
 
@@ -55,9 +55,21 @@ def agree(theirs, ours):
     np.testing.assert_array_equal(ours, theirs)
 
 
-def assigned(x, index, value):
-    x[index] = value
+def read(lib, array, parts):
+    return lib.tensor(array)[built(lib, parts)].numpy()
+
+
+def written(lib, array, parts, value):
+    x = lib.tensor(array)
+    x[built(lib, parts)] = lib.tensor(value) if isinstance(value, np.ndarray) else value
     return x.numpy()
+
+
+def both(f, *args):
+    """What f gives or raises in PyTorch and here; PyTorch's warnings of bytes as masks are dropped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [outcome(f, lib, *args) for lib in (torch, tl)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -71,21 +83,9 @@ def test_random_indices(seed):
             continue  # PyTorch takes the second for a slice, NumPy refuses it
         array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         value = rng.choice([7.0, np.arange(shape[-1] if shape else 1, dtype=np.float32), np.full(1, 5.0, np.float32)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's, of bytes as masks
-            read = [outcome(lambda lib=lib: lib.tensor(array)[built(lib, parts)].numpy()) for lib in (torch, tl)]
-            write = [
-                outcome(
-                    lambda lib=lib: assigned(
-                        lib.tensor(array),
-                        built(lib, parts),
-                        lib.tensor(value) if isinstance(value, np.ndarray) else value,
-                    )
-                )
-                for lib in (torch, tl)
-            ]
+        got, left = both(read, array, parts), both(written, array, parts, value)
         # an index out of range is one to us also where the result is empty
-        if not isinstance(read[1], OutOfRangeError) or isinstance(read[0], Exception):
-            agree(*read)
-            if "masked_fill_ only" not in str(write[0]):  # PyTorch reads by bytes, but does not fill by them
-                agree(*write)
+        if not isinstance(got[1], OutOfRangeError) or isinstance(got[0], Exception):
+            agree(*got)
+            if "masked_fill_ only" not in str(left[0]):  # PyTorch reads by bytes, but does not fill by them
+                agree(*left)
