@@ -26,6 +26,7 @@ from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.record import here, leaf, mode
 from tinygrad_lite.ir.types import float32
 from tinygrad_lite.ops import leaf as leaves
+from tinygrad_lite.ops.promote import get_default_dtype
 from tinygrad_lite.program import Program
 from tinygrad_lite.tensor import Tensor
 
@@ -520,7 +521,7 @@ class CompiledFunction:
         if mode.trace is not None:  # a compiled function inside another becomes part of it
             return self.fn(*args, **kwargs)
         tensors: list[Tensor] = []
-        key = (mode.grad_enabled, *[key_of(a, tensors) for a in args])
+        key: tuple[Any, ...] = ((mode.grad_enabled, get_default_dtype()), *[key_of(a, tensors) for a in args])
         if kwargs:
             key += (key_of(kwargs, tensors),)
         with _lock:

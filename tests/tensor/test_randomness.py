@@ -139,6 +139,7 @@ def test_errors_name_what_is_wrong(name):
 
 def test_default_dtype():
     assert tl.get_default_dtype() is tl.float32
+    compiled = tl.compile(lambda x: x * 2.5)
     try:
         tl.set_default_dtype(tl.float64)
         made = [
@@ -152,9 +153,10 @@ def test_default_dtype():
         ]
         assert all(x.dtype is tl.float64 for x in made)
         assert (tl.tensor([1]) / 2).dtype is tl.tensor([1]).exp().dtype is tl.float64
-        assert (tl.tensor([1]) * 2.5).dtype is tl.float64
+        assert (tl.tensor([1]) * 2.5).dtype is compiled(tl.tensor([1])).dtype is tl.float64
     finally:
         tl.set_default_dtype(tl.float32)
+    assert compiled(tl.tensor([1])).dtype is tl.float32
 
 
 def test_limits():
