@@ -11,8 +11,10 @@ import numpy as np
 from tinygrad_lite.backends.numba.compiler import Kernels
 from tinygrad_lite.backends.numba.plain import plain_kernel
 from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.kernels.verify import verify_kernel
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.ir.schedule.memory import verify_plan
 from tinygrad_lite.program import Program
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +54,14 @@ class PlainProgram(Program):
             if low < high:
                 words = self.tape.instructions[i].args_address + int(further)
                 self.functions[self.calls[i].source](words, low, high, worker)
+
+
+def verify_program(program: Program) -> None:
+    """Kernels are well formed, and overlapping lives share no byte of the arena."""
+    for call in program.calls:
+        if call.kernel is not None:
+            verify_kernel(call.kernel)
+    verify_plan(program.lives, program.plan.offsets)
 
 
 def is_exact(node: Node) -> bool:

@@ -10,13 +10,11 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.compile.running import PlainProgram, assert_same
+from tests.compile.running import PlainProgram, assert_same, verify_program
 from tests.compile.steps import STEPS
 from tests.strategies import Case, cases
 from tinygrad_lite.interpreter import evaluate
-from tinygrad_lite.ir.kernels.verify import verify_kernel
 from tinygrad_lite.ir.passes import pipeline
-from tinygrad_lite.ir.schedule.memory import verify_plan
 from tinygrad_lite.program import Program
 
 EXAMPLES = int(os.environ.get("TINYGRAD_LITE_EXAMPLES", 60))
@@ -35,20 +33,13 @@ def check(case: Case, program: Program) -> None:
         assert_same(graph, states, after)
 
 
-def verify(program: Program) -> None:
-    for call in program.calls:
-        if call.kernel is not None:
-            verify_kernel(call.kernel)
-    verify_plan(program.lives, program.plan.offsets)
-
-
 @checked
 @given(random_cases, st.integers(1, 3), st.integers(0, 99), st.booleans())
 def test_unjitted(case, workers, seed, passes):
     """Checks kernels, the memory plan, and that barriers suffice: workers take turns at random between them."""
     graph = pipeline.run(case.graph) if passes else case.graph
     program = PlainProgram(graph, workers, seed)
-    verify(program)
+    verify_program(program)
     check(case, program)
 
 

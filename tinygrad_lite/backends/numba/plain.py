@@ -282,6 +282,8 @@ def tile_matmul(m: int, n: int, k: int, alpha: Any, a: int, ai: int, ak: int, b:
 def tile_taps(m: int, n: int, k: int, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int, taps: int,
               table: int) -> None:
     offsets = Pointer("i64", table)
+    if not taps and not add:
+        _strided(c, (m, n), (ci, 1))[...] = 0
     for t in range(taps):
         tile_matmul(m, n, k, 1, a + 4 * offsets[2 * t], ai, ak, b + 4 * offsets[2 * t + 1], bk, c, ci, add or t)
 
