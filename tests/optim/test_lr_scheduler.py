@@ -34,6 +34,11 @@ SCHEDULES = {
     "LinearLR": lambda s, o: s.LinearLR(o, 0.1, 0.8, total_iters=6),
     "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
     "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 5, eta_min=0.01),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, 6, power=2.0),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, eta_min=0.01),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, [0.3, 0.5], total_steps=13),
+    "OneCycleLR, linear": lambda s, o: s.OneCycleLR(o, 0.3, epochs=3, steps_per_epoch=5, anneal_strategy="linear"),
+    "OneCycleLR, three": lambda s, o: s.OneCycleLR(o, 0.3, 20, three_phase=True, cycle_momentum=False),
     "SequentialLR": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 6), s.ConstantLR(o, 0.3)], [3, 9]
     ),
@@ -100,3 +105,86 @@ def test_errors():
         lr_scheduler.SequentialLR(one, [lr_scheduler.StepLR(one, 3)], [1])
     with pytest.raises(ValueError, match="same optimizer"):
         lr_scheduler.SequentialLR(one, [lr_scheduler.StepLR(other, 3)], [])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"patience": 1},
+        {"patience": 0, "cooldown": 2, "factor": 0.5},
+        {"mode": "max", "patience": 1},
+        {"threshold_mode": "abs", "threshold": 0.3, "patience": 1, "min_lr": 0.004},
+    ],
+    ids=str,
+)
+def test_plateau_against_torch(options):
+    torch = pytest.importorskip("torch")
+    other = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    metrics = [3.0, 2.0, 2.0, 2.1, 1.9, 1.9, 1.9, 1.9, 1.0, 1.2, 1.2, 1.2, float("nan"), 1.2]
+    found = []
+    for own, lib in ((other, torch.optim.lr_scheduler), (optimizer(), lr_scheduler)):
+        scheduler = lib.ReduceLROnPlateau(own, **options)
+        found.append([scheduler.step(m) or own.param_groups[0]["lr"] for m in metrics])
+    assert found[1] == pytest.approx(found[0], rel=1e-12)
+
+
+def test_plateau():
+    own = optimizer()
+    scheduler = lr_scheduler.ReduceLROnPlateau(own, patience=1, factor=0.5)
+    found = []
+    for metric in (1.0, 0.5, 0.5, 0.5, 0.5, 0.4, tl.tensor(0.3)):
+        scheduler.step(metric)
+        found.append(own.param_groups[0]["lr"])
+    assert found == [0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05]
+    again = lr_scheduler.ReduceLROnPlateau(own)
+    again.load_state_dict(scheduler.state_dict())
+    assert again.best == scheduler.best and again.get_last_lr() == [0.05, 0.01]
+
+
+def test_one_cycle():
+    own = optim.AdamW([nn.Parameter(tl.ones(1))], betas=(0.9, 0.99))
+    scheduler = lr_scheduler.OneCycleLR(own, 1.0, total_steps=11, pct_start=0.4, anneal_strategy="linear")
+    rates, betas = [], []
+    for _ in range(10):
+        rates.append(own.param_groups[0]["lr"])
+        betas.append(own.param_groups[0]["betas"][0])
+        scheduler.step()
+    assert max(rates) == pytest.approx(1.0 - 0.96 * 0.4 / 3.4, abs=0.2) and rates[0] == pytest.approx(0.04)
+    assert own.param_groups[0]["lr"] == pytest.approx(0.04 / 1e4) and own.param_groups[0]["betas"][1] == 0.99
+    assert betas[0] == 0.95 and min(betas) < 0.87
+    scheduler.step()
+    with pytest.raises(ValueError, match="11 total steps"):
+        scheduler.step()
+
+
+def test_warmup_and_cosine():
+    own = optimizer()
+    found = rates(lr_scheduler.WarmupCosineLR(own, 4, 10, floor=0.2), 13)
+    assert found[:4] == pytest.approx([0.025, 0.05, 0.075, 0.1])
+    assert (
+        found[4] == pytest.approx(0.1) and found[7] == pytest.approx(0.06) and found[10:] == pytest.approx([0.02] * 3)
+    )
+    constant = rates(lr_scheduler.WarmupCosineLR(optimizer(), 4, 10, decay=False), 8)
+    assert constant[4:] == pytest.approx([0.1] * 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1), "total_steps, or epochs"),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 0), "positive, not 0"),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 5, pct_start=2.0), "pct_start"),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 5, anneal_strategy="step"), "step"),
+        (lambda o: lr_scheduler.OneCycleLR(o, [0.1], 5), "1 rates for 2"),
+        (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), "T_0"),
+        (lambda o: lr_scheduler.WarmupCosineLR(o, 5, 4), "warmup must lie"),
+        (lambda o: lr_scheduler.WarmupCosineLR(o, 1, 4, floor=2.0), "floor"),
+        (lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=1.0), "factor"),
+        (lambda o: lr_scheduler.ReduceLROnPlateau(o, mode="best"), "best"),
+        (lambda o: lr_scheduler.ReduceLROnPlateau(o, min_lr=[0.0]), "1 min_lr for 2"),
+    ],
+)
+def test_schedules_refuse(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(optimizer())

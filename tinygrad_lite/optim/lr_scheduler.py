@@ -202,3 +202,228 @@ class SequentialLR(LRScheduler):
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
+
+
+class OneCycleLR(LRScheduler):
+    """Up from max_lr / div_factor to max_lr, then down to that divided by final_div_factor, over total_steps.
+
+    Smith & Topin 2018, arXiv:1708.07120. Momentum (betas[0], or SGD's) goes the other way between base_momentum and
+    max_momentum where cycle_momentum is set. `three_phase` comes down to where it began before the last descent.
+
+    Raises:
+        ValueError: neither total_steps nor epochs and steps_per_epoch; a value out of range; a step too many.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.85,
+        max_momentum: float = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        if total_steps is None and (epochs is None or steps_per_epoch is None):
+            raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+        self.total_steps = total_steps if total_steps is not None else int(epochs) * int(steps_per_epoch)  # type: ignore[arg-type]
+        if self.total_steps <= 0:
+            raise ValueError(f"OneCycleLR: total_steps must be positive, not {self.total_steps}")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"OneCycleLR: pct_start must lie in [0, 1], not {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
+        groups = len(optimizer.param_groups)
+        self.max_lrs = [float(max_lr)] * groups if isinstance(max_lr, (int, float)) else [float(x) for x in max_lr]
+        if len(self.max_lrs) != groups:
+            raise ValueError(f"OneCycleLR: {len(self.max_lrs)} rates for {groups} parameter groups")
+        self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
+        self.momenta = (max_momentum, base_momentum)
+        self.div_factor, self.final_div_factor = div_factor, final_div_factor
+        top = float(pct_start * self.total_steps) - 1
+        middle = 2 * pct_start * self.total_steps - 2 if three_phase else None
+        self.ends = [top, *([] if middle is None else [middle]), self.total_steps - 1]
+        if last_epoch == -1:
+            for group, peak in zip(optimizer.param_groups, self.max_lrs, strict=True):
+                group["initial_lr"] = peak / div_factor
+        super().__init__(optimizer, last_epoch)
+
+    def _between(self, epoch: int, points: Sequence[float]) -> float:
+        """The value at an epoch on the way through points[0], points[1], … at the ends of the phases."""
+        start = 0.0
+        for i, end in enumerate(self.ends):
+            if epoch <= end or i == len(self.ends) - 1:
+                done = (epoch - start) / (end - start) if end != start else 1.0
+                if self.anneal_strategy == "cos":
+                    done = (1 - math.cos(math.pi * done)) / 2
+                return points[i] + (points[i + 1] - points[i]) * done
+            start = end
+        raise AssertionError
+
+    def rate(self, epoch: int, base: float, index: int) -> float:
+        if epoch > self.total_steps:
+            raise ValueError(f"OneCycleLR: step {epoch} of a schedule of {self.total_steps} total steps")
+        peak = self.max_lrs[index]
+        back = [base] if len(self.ends) == 3 else []
+        return self._between(epoch, [base, peak, *back, base / self.final_div_factor])
+
+    def step(self, epoch: int | None = None) -> None:
+        super().step(epoch)
+        if not self.cycle_momentum:
+            return
+        high, low = self.momenta
+        value = self._between(self.last_epoch, [high, low, high, high])
+        for group in self.optimizer.param_groups:
+            if "betas" in group:
+                group["betas"] = (value, *group["betas"][1:])
+            elif "momentum" in group:
+                group["momentum"] = value
+            else:
+                raise ValueError("OneCycleLR: cycle_momentum needs an optimizer with momentum or betas")
+
+
+class PolynomialLR(LRScheduler):
+    """base · (1 - epoch / total_iters)^power, 0 from total_iters on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, epoch: int, base: float, index: int) -> float:
+        return base * (1 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from base to eta_min, again and again: in T_0 epochs, then T_0 T_mult, … arXiv:1608.03983."""
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        if T_0 < 1 or T_mult < 1:
+            raise ValueError(f"CosineAnnealingWarmRestarts: T_0 and T_mult must be at least 1, not {T_0}, {T_mult}")
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, epoch: int, base: float, index: int) -> float:
+        length = self.T_0
+        while epoch >= length:
+            epoch, length = epoch - length, length * self.T_mult
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / length)) / 2
+
+
+class WarmupCosineLR(LRScheduler):
+    """base · (epoch + 1) / warmup while that is below base, then half a cosine to base · floor at total_steps.
+
+    What transformers train with (Radford et al. 2019; Brown et al. 2020): the first steps are small since Adam's
+    moments are not settled yet. `decay=False` stays at base.
+
+    Raises:
+        ValueError: warmup below 0 or above total_steps, floor outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        warmup: int,
+        total_steps: int,
+        floor: float = 0.1,
+        decay: bool = True,
+        last_epoch: int = -1,
+    ) -> None:
+        if not 0 <= warmup <= total_steps:
+            raise ValueError(f"WarmupCosineLR: warmup must lie in [0, total_steps = {total_steps}], not {warmup}")
+        if not 0 <= floor <= 1:
+            raise ValueError(f"WarmupCosineLR: floor must lie in [0, 1], not {floor}")
+        self.warmup, self.total_steps, self.floor, self.decay = warmup, total_steps, floor, decay
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, epoch: int, base: float, index: int) -> float:
+        if epoch < self.warmup:
+            return base * (epoch + 1) / self.warmup
+        if not self.decay:
+            return base
+        done = min(1.0, (epoch - self.warmup) / max(1, self.total_steps - self.warmup))
+        return base * (self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2)
+
+
+class ReduceLROnPlateau:
+    """Multiplies the rate by `factor` when a metric has not improved for more than `patience` steps.
+
+    An improvement is by more than `threshold`, of the best ("rel") or outright ("abs"); after a reduction `cooldown`
+    steps are not counted; the rate stays at min_lr or above, and changes smaller than eps are left out.
+
+    Raises:
+        ValueError: a factor of 1 or more, an unknown mode.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | Sequence[float] = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        if factor >= 1.0:
+            raise ValueError(f"ReduceLROnPlateau: factor should be < 1.0, not {factor}")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"ReduceLROnPlateau: mode {mode!r} is unknown, or threshold_mode {threshold_mode!r}")
+        groups = len(optimizer.param_groups)
+        self.min_lrs = [float(min_lr)] * groups if isinstance(min_lr, (int, float)) else [float(x) for x in min_lr]
+        if len(self.min_lrs) != groups:
+            raise ValueError(f"ReduceLROnPlateau: {len(self.min_lrs)} min_lr for {groups} parameter groups")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = [float(group["lr"]) for group in optimizer.param_groups]
+
+    def is_better(self, value: float, best: float) -> bool:
+        """Whether `value` improves on `best`."""
+        sign = 1.0 if self.mode == "max" else -1.0
+        if self.threshold_mode == "rel":
+            return value > best * (1 + self.threshold) if sign > 0 else value < best * (1 - self.threshold)
+        return sign * (value - best) > self.threshold
+
+    def step(self, metrics: float, epoch: int | None = None) -> None:
+        """Take the latest value of the metric."""
+        value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(value, self.best):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                lower = max(group["lr"] * self.factor, least)
+                if group["lr"] - lower > self.eps:
+                    group["lr"] = lower
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that were set last."""
+        return list(self._last_lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All attributes but the optimizer."""
+        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the attributes; the optimizer's own state dict holds the rates."""
+        self.__dict__.update(state_dict)
