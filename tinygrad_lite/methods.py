@@ -37,8 +37,8 @@ _POINTWISE = """
     sigmoid sign silu sin sinc sinh sqrt square sub subtract tan tanh true_divide trunc xlogy
 """.split()  # noqa: SIM905
 _UNCHANGING = """
-    aminmax cummax cummin dist fmax fmin isneginf isposinf isreal logaddexp logaddexp2 logcumsumexp mode nanmean
-    nanmedian nanquantile nansum positive quantile signbit
+    aminmax angle conj cummax cummin diff dist fmax fmin isneginf isposinf isreal logaddexp logaddexp2 logcumsumexp
+    mode mvlgamma nanmean nanmedian nanquantile nansum positive quantile renorm resolve_conj signbit
 """.split()  # noqa: SIM905
 _OTHERS = """
     addbmm addmm addmv addr adjoint all allclose amax amin any argmax argmin argsort argwhere baddbmm bernoulli
@@ -253,7 +253,7 @@ _COMPARE = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.
 
 
 def _new_like(self: Tensor, *data: Any) -> Tensor:
-    """A tensor of this dtype, as old code asks for one: of the sizes given, uninitialised, or of a sequence's values."""
+    """A tensor of this dtype, as old code asks for one: of sizes, uninitialised, or of the values of a sequence."""
     if len(data) == 1 and not isinstance(data[0], int):
         return creation.tensor(data[0], dtype=self.dtype)
     return creation.empty(*(data or (0,)), dtype=self.dtype)
@@ -318,6 +318,8 @@ _SPECIAL = {
     "T": property(full_transpose),
     "mT": property(matrix_transpose),
     "rsub": F.rsub,
+    "is_nonzero": lambda self: bool(self),
+    "is_signed": lambda self: self.dtype.kind in "if",
     "polygamma": lambda self, n: F.polygamma(n, self),
     "polygamma_": lambda self, n: self._write(F.polygamma(n, self)._read()),
     "mH": property(matrix_transpose),
