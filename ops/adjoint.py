@@ -178,7 +178,7 @@ class _BackwardStep:
     def __init__(self, attrs: Attrs, wanted: set[int], flowing: set[int], ys: set[int]) -> None:
         self.body: Graph = attrs["body"]
         self.carries: int = attrs["carries"]
-        self.active = _active(self.body, self.carries, wanted)
+        self.active, _ = active(self.body, self.carries, wanted)
         self.args = [input(a.attrs["name"], a.dtype, a.shape) for a in self.body.args]
         for i in self.active:
             self.args[i].grad = GradMeta(leaf=True)
@@ -253,18 +253,19 @@ class _BackwardStep:
         return {k for k in carries if id(self.args[k]) in reached or id(self.outputs[k]) in reached}
 
 
-def _active(body: Graph, carries: int, wanted: set[int]) -> set[int]:
-    """The arguments whose cotangents count: those wanted, and carries that depend on such."""
-    active = set(wanted)
+def active(body: Graph, carries: int, wanted: set[int]) -> tuple[set[int], set[int]]:
+    """The arguments whose cotangents count (those wanted, carries that depend on such); results that depend on them."""
+    found = set(wanted)
     while True:
-        marked = {id(body.args[i]) for i in active}
+        marked = {id(body.args[i]) for i in found}
         for node in body.nodes:
             if node.op.vjp is not None and node.dtype.kind == "f" and any(id(i) in marked for i in node.inputs):
                 marked.add(id(node))
-        more = {k for k in range(carries) if id(body.outputs[k]) in marked} - active
+        results = {i for i, o in enumerate(body.outputs) if id(o) in marked}
+        more = {k for k in results if k < carries} - found
         if not more:
-            return active
-        active |= more
+            return found, results
+        found |= more
 
 
 def _add(found: dict[int, Node], node: Node, g: Node) -> None:
@@ -494,7 +495,7 @@ class _Backward:
     # ---- the body ----
 
     def _body(self) -> tuple[Graph, list[tuple[int, Made | None]]]:
-        """The backward body; of each argument after the carries how to make its stack, or the number of the const it is."""
+        """The backward body; of each argument after the carries how to make its stack, or which const it is."""
         step = self.step
         after = {k: step.gs[k] for k in self.carries}
         with_more = {

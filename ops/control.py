@@ -93,7 +93,7 @@ def _infer(
     if not 0 <= carries <= len(body.outputs) or carries + xs > len(types) or len(history) != carries:
         raise TypeError(f"scan: {carries} carries and {xs} xs do not fit a body of {len(body.outputs)} results")
     if length < 0 or not body.outputs:
-        raise ValueError(f"scan: length {length} with {len(body.outputs)} results")
+        raise ValueError(f"scan: a loop of length {length} whose body gives {len(body.outputs)} results")
     for i, (given, arg) in enumerate(zip(types, body.args, strict=True)):
         stacked = carries <= i < carries + xs
         wanted = TensorType(arg.dtype, (length, *arg.shape)) if stacked else arg.type

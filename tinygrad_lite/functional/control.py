@@ -11,8 +11,8 @@ from tinygrad_lite.handle import Tensor, wrap
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.record import leaf, mode, record
-from tinygrad_lite.ops import control
-from tinygrad_lite.ops.elementwise import CAST, DETACH
+from tinygrad_lite.ops import adjoint, control
+from tinygrad_lite.ops.elementwise import CAST, DETACH, detach
 from tinygrad_lite.ops.leaf import input
 
 __all__ = ["scan"]
@@ -27,12 +27,13 @@ def scan(
 ) -> tuple[Any, Any]:
     """carry, y_t = fn(carry, x_t) for each step t, the carry handed on; gives the last carry and the ys, stacked.
 
-    fn is called once, to record what a step does; the step is compiled once, however long the sequence is. Gradients
-    flow to `init`, to `xs` and to every tensor that fn reads.
+    fn is called to record what a step does, not once a step; the step is compiled once, however long the sequence is.
+    Gradients flow to `init`, to `xs` and to every tensor that fn reads.
 
     Args:
-        fn: a function of tensors. It must neither change tensors from outside nor draw random numbers: draw them
-            before, for all steps at once, and pass them in `xs`.
+        fn: a function of tensors. Tensors from outside that it changes (buffers, a generator's state) are handed on
+            from step to step. That of the generator is an int64 carry, which beside float32 ones costs conversions:
+            where speed counts, draw for all steps before the loop and pass the numbers in `xs`.
         init: the carry before the first step: a tensor, or a tuple, list or dict of such structures. fn returns one of
             the same structure, shapes and dtypes.
         xs: a tensor or structure of tensors whose leading axis counts the steps. None: fn gets None.
@@ -42,26 +43,50 @@ def scan(
     Raises:
         TypeError: a carry that changes its structure, shape or dtype; something that is no tensor.
         ValueError: xs of different lengths, or neither xs nor length.
-        RuntimeError: fn changes a tensor from outside, or draws random numbers.
+        RuntimeError: fn changes a tensor from outside that requires grad, or sets .grad.
     """
     carries, rows = _leaves(init, "init"), _leaves(xs, "xs")
     steps = _length(rows, length)
-    start, stacked = [t._read() for _, t in carries], [t._read() for _, t in rows]
-    trace = _StepTrace(mode.trace)
-    args = [_argument("carry", i, n.dtype, n.shape, n.dtype.kind == "f") for i, n in enumerate(start)]
-    args += [_argument("x", i, n.dtype, n.shape[1:], n.grad is not None) for i, n in enumerate(stacked)]
-    parts = iter(map(wrap, args))
-    try:
-        with mode.set(trace=trace):
-            carry, y = _pair(fn(_rebuilt(init, parts), _rebuilt(xs, parts)))
-            results = [t._read() for _, t in (*_same_carry(carry, carries), *_leaves(y, "y"))]
-    finally:
-        trace.restore()
-    body, consts = trace.freeze(args, results)
-    found = control.scan(body, start, stacked, consts, steps, reverse)
-    finals = map(_fresh, map(found.final, range(len(start))))
-    ys = map(_fresh, map(found.y, range(len(results) - len(start))))
-    return _rebuilt(init, finals), _rebuilt(y, ys)
+    kept: list[Tensor] = []
+    while True:  # once more where fn changes tensors from outside, now handed on in the carry
+        step = _Step(fn, init, xs, kept)
+        if not step.changed:
+            break
+        kept += step.changed
+    start = [t._read() for t in (*(t for _, t in carries), *kept)]
+    operands = [*start, *(t._read() for _, t in rows), *step.consts]
+    found = control.scan(step.body, start, operands[len(start) : len(start) + len(rows)], step.consts, steps, reverse)
+    wanted = {i for i, n in enumerate(operands) if n.grad is not None} if mode.grad_enabled else set()
+    _, followed = adjoint.active(step.body, len(start), wanted)
+    finals = [_fresh(found.final(k), k in followed) for k in range(len(start))]
+    for tensor, final in zip(kept, finals[len(carries) :], strict=True):
+        tensor._rebind(final._node, keep_history=not mode.grad_enabled)
+    ys = (_fresh(found.y(i - len(start)), i in followed) for i in range(len(start), len(step.body.outputs)))
+    return _rebuilt(init, iter(finals)), _rebuilt(step.y, ys)
+
+
+class _Step:
+    """fn recorded once: the body, its consts, the structure of y, and the tensors from outside that fn changes.
+
+    Those of them that are `kept` stand for carries of the body, after the ones of `init`.
+    """
+
+    def __init__(self, fn: Callable[[Any, Any], Any], init: Any, xs: Any, kept: list[Tensor]) -> None:
+        carries, rows = _leaves(init, "init"), [t for _, t in _leaves(xs, "xs")]
+        types = [t._current().type for t in (*(t for _, t in carries), *kept)]
+        args = [_argument("carry", i, t.dtype, t.shape, t.dtype.kind == "f") for i, t in enumerate(types)]
+        args += [_argument("x", i, t.dtype, t.shape[1:], t.requires_grad) for i, t in enumerate(rows)]
+        trace = _StepTrace(mode.trace)
+        parts = iter(map(wrap, (*args[: len(carries)], *args[len(types) :])))
+        try:
+            with mode.set(trace=trace):
+                trace.keep(kept, args[len(carries) : len(types)])
+                carry, self.y = _pair(fn(_rebuilt(init, parts), _rebuilt(xs, parts)))
+                after = [t for _, t in _same_carry(carry, carries)]
+                results = [t._read() for t in (*after, *kept, *(t for _, t in _leaves(self.y, "y")))]
+        finally:
+            self.changed = trace.restore(kept)
+        self.body, self.consts = trace.freeze(args, results)
 
 
 # ---- structures of tensors --------------------------------------------------------------------------------
@@ -137,9 +162,9 @@ def _argument(role: str, index: int, dtype: Any, shape: tuple[int, ...], follow:
     return node
 
 
-def _fresh(node: Node) -> Tensor:
-    """A tensor with memory of its own: the results of a loop are windows of one buffer."""
-    return wrap(record(CAST, node, dtype=node.dtype))
+def _fresh(node: Node, followed: bool) -> Tensor:
+    """A tensor with memory of its own: the results of a loop are windows of one buffer, followed or not as one."""
+    return wrap(record(CAST, node if followed else detach(node), dtype=node.dtype))
 
 
 # ---- the step's trace ---------------------------------------------------------------------------------------
@@ -166,19 +191,27 @@ class _StepTrace:
     def touch(self, tensor: Tensor) -> None:
         self.touched.setdefault(id(tensor), (tensor, tensor._state()))
 
-    def restore(self) -> None:
-        """Put handles from outside back as they were; RuntimeError if one of them was changed."""
+    def keep(self, tensors: list[Tensor], args: list[Node]) -> None:
+        """Let arguments stand for tensors from outside, which fn may then change."""
+        for tensor, arg in zip(tensors, args, strict=True):
+            self.touch(tensor)
+            tensor._node = arg
+
+    def restore(self, kept: list[Tensor]) -> list[Tensor]:
+        """Put handles from outside back as they were; gives those, other than `kept`, that were changed."""
         changed = []
         for tensor, state in self.touched.values():
-            node, base = state[0], state[1]
-            if node.serial < self.start:
-                changed += [node.type] if base is None and tensor._node is not node else []
+            if state[0].serial < self.start:
+                if state[1] is None and tensor._node is not state[0] and not any(tensor is k for k in kept):
+                    changed.append(tensor)
                 tensor._restore(state)
-        if changed:
-            raise RuntimeError(
-                f"scan: fn changes a tensor of {changed[0]} from outside the loop. Hand it on in the carry instead; "
-                "random numbers, which move the generator on, must be drawn before the loop and passed in xs"
-            )
+        for tensor in changed:
+            if tensor.requires_grad:
+                raise RuntimeError(
+                    f"scan: fn changes a tensor of {tensor._node.type} from outside the loop that requires grad. "
+                    "Hand it on in the carry instead"
+                )
+        return changed
 
     def freeze(self, args: list[Node], results: list[Node]) -> tuple[Graph, list[Node]]:
         """The body as a graph, and what its consts are outside."""
