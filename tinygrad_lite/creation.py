@@ -23,6 +23,8 @@ __all__ = [
     "arange",
     "as_tensor",
     "asarray",
+    "bartlett_window",
+    "blackman_window",
     "empty",
     "empty_like",
     "empty_strided",
@@ -348,3 +350,17 @@ def hamming_window(
 ) -> Tensor:
     """alpha - beta cos 2πi/n."""
     return _window("hamming_window", window_length, periodic, (alpha, -beta), dtype)
+
+
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
+    """0.42 - 0.5 cos 2πi/n + 0.08 cos 4πi/n."""
+    return _window("blackman_window", window_length, periodic, (0.42, -0.5, 0.08), dtype)
+
+
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
+    """1 - |2i/n - 1|, a triangle."""
+    if window_length < 2:
+        return _window("bartlett_window", window_length, periodic, (1.0,), dtype)
+    n = window_length if periodic else window_length - 1
+    places = ew.sub(ew.mul(create.arange(0, window_length, 1, float64), 2 / n), 1.0)
+    return wrap(ew.cast(ew.sub(1.0, ew.abs(places)), as_dtype(dtype, get_default_dtype())))

@@ -427,3 +427,18 @@ call(
         T.tensor([1, 2], dtype=T.half).float(),
     ),
 )
+call(
+    "more windows",
+    lambda T: (T.blackman_window(7), T.bartlett_window(6), T.bartlett_window(5, periodic=False)),
+    rtol=1e-5,
+)
+call(
+    "diff",
+    lambda T, x, y: (T.diff(x), T.diff(x, n=2, dim=0), T.diff(x, dim=1, prepend=y), x.diff(9)),
+    X[0],
+    X[0][:, :1],
+)
+call("diff bool", lambda T, x: T.diff(x), ints(5) > 0)
+call("mvlgamma", lambda T, x: T.mvlgamma(x, 3), reals(4, low=1.5, high=5))
+call("renorm", lambda T, x: (T.renorm(x, 2, 0, 1.5), x.renorm(1, 1, 2.0)), X[0], rtol=1e-6)
+call("angle", lambda T, x: T.angle(x), SPECIAL, grad=False)

@@ -25,6 +25,7 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "allclose",
+    "angle",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -37,6 +38,7 @@ __all__ = [
     "clamp_max",
     "clamp_min",
     "clip",
+    "conj",
     "copysign",
     "div",
     "divide",
@@ -87,8 +89,10 @@ __all__ = [
     "positive",
     "pow",
     "promote_types",
+    "real",
     "reciprocal",
     "remainder",
+    "resolve_conj",
     "result_type",
     "round",
     "rsqrt",
@@ -156,6 +160,22 @@ def positive(input: Tensor) -> Tensor:
     if node_of(input, "input").dtype is bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
+
+
+def real(input: Tensor) -> Tensor:
+    """x itself: there are no complex dtypes."""
+    node_of(input, "input")
+    return input
+
+
+conj = resolve_conj = real
+
+
+def angle(input: Tensor) -> Tensor:
+    """π where x is negative, 0 elsewhere, NaN at NaN."""
+    node = node_of(input, "input")
+    x = _floating(node)
+    return wrap(ew.where(ew.lt(x, 0), math.pi, ew.where(_is_nan(x), x, 0.0)))
 
 
 def frac(input: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ __all__ = [
     "nansum",
     "norm",
     "prod",
+    "renorm",
     "std",
     "std_mean",
     "sum",
@@ -319,3 +320,15 @@ def _norm(x: Node, order: float, axes: Any, keepdim: bool) -> Node:
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(pointwise.sub(input, other), p)
+
+
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Slices along `dim` scaled down to a p-norm of `maxnorm` where they exceed it. RuntimeError for vectors, maxnorm < 0."""
+    node = node_of(input, "input")
+    if node.type.ndim < 2 or maxnorm < 0 or p <= 0:
+        raise RuntimeError(f"renorm: needs two axes, p > 0 and maxnorm >= 0, got {node.type}, {p} and {maxnorm}")
+    axis = movement.normalize_axis(dim, node.type.ndim)
+    others = tuple(a for a in range(node.type.ndim) if a != axis)
+    sizes = vector_norm(input, p, others, True)._read()
+    factor = ew.where(ew.gt(sizes, maxnorm), ew.div(maxnorm, ew.add(sizes, 1e-7)), 1.0)
+    return wrap(ew.mul(node, factor))

@@ -20,6 +20,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "cumulative_trapezoid",
+    "diff",
     "logcumsumexp",
     "median",
     "mode",
@@ -67,6 +68,26 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     node = node_of(input, "input")
     values, index = cumulate.cummin(node, dim)
     return ValuesIndices(fresh(values, node), wrap(index))
+
+
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """Differences of neighbours along `dim`, taken n times; of bools where they differ. RuntimeError for n < 0."""
+    node = node_of(input, "input")
+    if n < 0:
+        raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    if not node.type.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    axis = movement.normalize_axis(dim, node.type.ndim)
+    ends = [None if end is None else node_of(end, "prepend or append") for end in (prepend, append)]
+    parts = [part for part in (ends[0], node, ends[1]) if part is not None]
+    node = movement.concat(parts, axis) if len(parts) > 1 else node
+    for _ in range(min(n, node.shape[axis])):
+        length = node.shape[axis] - 1
+        later, earlier = movement.narrow(node, axis, 1, length), movement.narrow(node, axis, 0, length)
+        node = ew.ne(later, earlier) if node.dtype.kind == "b" else ew.sub(later, earlier)
+    return fresh(node, input._read())
 
 
 def _areas(y: Tensor, x: Tensor | None, dx: Scalar, dim: int) -> Node:

@@ -47,6 +47,7 @@ __all__ = [
     "logaddexp",
     "logaddexp2",
     "logit",
+    "mvlgamma",
     "polygamma",
     "rad2deg",
     "sigmoid",
@@ -129,3 +130,17 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
         x = ew.where(ew.lt(x, eps), eps, x)
         x = ew.where(ew.gt(x, 1 - eps), 1 - eps, x)
     return wrap(ew.log(ew.div(x, ew.sub(1.0, x))))
+
+
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """log of the multivariate gamma function of p dimensions: Σ lgamma(x - j/2) + p (p - 1) / 4 log π, j = 0 … p - 1.
+
+    RuntimeError for p < 1.
+    """
+    x = node_of(input, "input")
+    if p < 1:
+        raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, got {p}")
+    total: Node = special.lgamma(x)
+    for j in range(1, p):
+        total = ew.add(total, special.lgamma(ew.sub(x, j / 2)))
+    return wrap(ew.add(total, p * (p - 1) / 4 * math.log(math.pi)))
