@@ -33,7 +33,7 @@ class AveragedModel(Module):
 
     Args:
         avg_fn: (average, value, updates so far) → average; the equal average by default.
-        use_buffers: average buffers too; otherwise they are copied.
+        use_buffers: average floating-point buffers too; others, and without it all, are copied.
     """
 
     def __init__(
