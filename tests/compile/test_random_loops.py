@@ -1,4 +1,4 @@
-"""Scans of random bodies: interpreted, optimised, compiled for several workers, and by un-jitted kernels, they agree."""
+"""Scans of random bodies: interpreted, optimised, compiled for several workers and by un-jitted kernels, they agree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.compile.running import PlainProgram, assert_same
-from tests.compile.test_random_graphs import EXAMPLES, verify
+from tests.compile.running import PlainProgram, assert_same, verify_program
+from tests.compile.test_random_graphs import EXAMPLES
 from tests.strategies import cases
 from tinygrad_lite.interpreter import evaluate
 from tinygrad_lite.ir.equality import first_difference
@@ -85,7 +85,7 @@ def test_unjitted(found, workers, seed, passes):
     optimised = pipeline.run(graph, observers=[pipeline.verifying]) if passes else graph
     same(graph, evaluate(optimised, arrays)[0], expected)
     program = PlainProgram(optimised, workers, seed)
-    verify(program)
+    verify_program(program)
     for _ in range(2):
         same(graph, program.run(arrays), expected)
 

@@ -80,7 +80,7 @@ def _step(mode: str, w: _Weights) -> Step:
 
 
 def _input_bias(mode: str, w: _Weights) -> Tensor | None:
-    """The biases of the input product: all but a GRU's recurrent one of the new gate, which is reset with its product."""
+    """The biases of the input product: all but a GRU's recurrent one of the new gate, reset with its product."""
     if w.bias_ih is None or w.bias_hh is None:
         return w.bias_ih
     if mode != "GRU":
