@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,29 +84,32 @@ def _product(
     strides: Any,
 ) -> Call:
     node = group.nodes[0]
-    m, n, k = shape
     matrix: Any = tuple(p.view.strides[-2:] for p in places)
     tag = node.dtype.short
-    work = math.prod(node.shape) * k // 2  # BLAS does 100 FLOPs in a nanosecond
+    work = math.prod(node.shape) * shape[2] // 2  # BLAS does 100 FLOPs in a nanosecond
     owners = tuple(p.owner for p in places)
-    found = None
+    words, sizes, kernel = _product_words(tag, shape, addresses, matrix, batch, strides)
+    split, extent = _split_of(math.prod(batch), *sizes)
+    return Call(kernel(split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+
+
+def _product_words(
+    tag: str, shape: tuple[int, int, int], addresses: tuple[Any, ...], matrix: Any, batch: tuple[int, ...], strides: Any
+) -> tuple[list[Any], tuple[int, int], Callable[[str], str]]:
+    """Words, rows and columns, and source by split of the fastest kernel that takes these strides."""
+    m, n, k = shape
     if tag == "f32" and m * n * k >= SMALL_PRODUCT and packed.outruns_blas():
-        found = packed.packed_words(shape, addresses, matrix, batch, strides, Scratch)
-        if found is not None:
-            words, sizes = found
-            split, extent = _split_of(math.prod(batch), *sizes)
-            source = packed.packed_kernel(split)
-            return Call(source, tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+        packed_words = packed.packed_words(shape, addresses, matrix, batch, strides, Scratch)
+        if packed_words is not None:
+            return *packed_words, packed.packed_kernel
     if tag in ("f32", "f64"):
         gemm = blas.blas_address("sgemm" if tag == "f32" else "dgemm")
-        found = blas.gemm_words(gemm, (m, n, k), addresses, matrix, batch, strides)
-    if found is None:
-        words: Any = blas.strided_words((m, n, k), addresses, matrix, batch, strides)
-        sizes, kernel = (m, n), blas.strided_matmul_kernel
-    else:
-        words, sizes, kernel = found[0], (found[0][3], found[0][4]), blas.matmul_kernel
-    split, extent = _split_of(math.prod(batch), *sizes)
-    return Call(kernel(tag, split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+        found = blas.gemm_words(gemm, shape, addresses, matrix, batch, strides)
+        if found is not None:
+            words = found[0]
+            return words, (words[3], words[4]), partial(blas.matmul_kernel, tag)
+    words = blas.strided_words(shape, addresses, matrix, batch, strides)
+    return words, (m, n), partial(blas.strided_matmul_kernel, tag)
 
 
 def _split_of(batch: int, rows: int, columns: int) -> tuple[str, int]:
@@ -117,20 +121,13 @@ def _split_of(batch: int, rows: int, columns: int) -> tuple[str, int]:
 
 def calls_of(plan: Schedule) -> list[Call]:
     """Every group as a call."""
-    calls = []
+    calls: list[Call] = []
     for group in plan.groups:
         if group.kind == "matmul":
             calls += products(group, plan.placement)
             continue
-        if group.kind == "attention":
-            low = lower_attention(group, plan.placement)
-            label = next(iter(group.nodes[0].op.traits))
-            calls.append(Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, label))
-            continue
-        if group.kind == "convolution":
-            conv = lower_convolution(group, plan.placement)
-            label = group.nodes[0].op.name
-            calls.append(Call(conv.source, conv.words, conv.extent, conv.reads, conv.writes, conv.work, group, label))
+        if group.kind in ("attention", "convolution"):
+            calls.append(_written(group, plan.placement))
             continue
         if group.kind == "scan":
             calls += _loop(group, plan.placement)
@@ -140,6 +137,12 @@ def calls_of(plan: Schedule) -> list[Call]:
             continue
         calls.append(_call(_lowering(group)(group, plan.placement), group))
     return [c for c in calls if c.extent]
+
+
+def _written(group: Group, placement: Placement) -> Call:
+    """A kernel that is source already."""
+    low = (lower_attention if group.kind == "attention" else lower_convolution)(group, placement)
+    return Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, low.label)
 
 
 def _loop(group: Group, placement: Placement) -> list[Call]:

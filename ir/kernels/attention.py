@@ -10,30 +10,16 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-from textwrap import indent
 from typing import Any
 
-from tinygrad_lite.ir.kernels.words import Address, Scratch, Word
-from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.kernels.source import SourceKernel, Words, filled
 from tinygrad_lite.ir.schedule.fuse import Group
-from tinygrad_lite.ir.schedule.place import Place, Placement
+from tinygrad_lite.ir.schedule.place import Placement
 
 BLOCK = 32  # queries
+ROW = 4 * BLOCK  # bytes of a block's queries side by side
+SIZES = {"block": str(BLOCK), "pitch": str(ROW)}
 BATCH_AXES = 3
-
-
-@dataclass(frozen=True)
-class AttentionKernel:
-    """Source and words of one pass; its parallel loop is over batch indices."""
-
-    source: str
-    words: tuple[Word, ...]
-    extent: int
-    reads: tuple[Node, ...]
-    writes: tuple[Node, ...]
-    work: int
-
 
 FORWARD = """\
 for t in range(lo, hi):
@@ -145,7 +131,7 @@ for i in range(S):
 """
 
 
-def lower_attention(group: Group, placement: Placement) -> AttentionKernel:
+def lower_attention(group: Group, placement: Placement) -> SourceKernel:
     """The kernel of a forward pass (output, log-sum-exp or both) or of a backward pass (any of three gradients)."""
     return _Pass(group, placement).run()
 
@@ -160,99 +146,60 @@ class _Pass:
         nodes = operands | {names[n.op.name]: n for n in group.nodes}
         self.places = {name: placement[node] for name, node in nodes.items()}
         self.operands = [placement[n].owner for n in self.node.inputs]
-        self.names, self.header, self.words = names, [], []
+        self.names, self.words = names, Words()
         self.batch, strides = merged_batch([p.view.strides[:-2] for p in self.places.values()], self.node.shape[:-2])
         if len(self.batch) > BATCH_AXES:
             raise ValueError(f"attention over {len(self.batch)} separate batch axes; kernels have {BATCH_AXES}")
         self.steps = dict(zip(self.places, strides, strict=True))
 
-    def run(self) -> AttentionKernel:
+    def run(self) -> SourceKernel:
         q, k, v = (self.places[n].view.shape for n in "qkv")
         (rows, width), keys, out = q[-2:], k[-2], v[-1]
-        for name, value in (("T", rows), ("S", keys), ("D", width), ("E", out)):
-            self._word(name, value)
-        self._scale(self.node.attrs["scale"])
-        self._extents()
+        self.words.add(T=rows, S=keys, D=width, E=out)
+        self.words.float64("scale", struct.unpack("<q", struct.pack("<d", self.node.attrs["scale"]))[0])
+        self.words.add(**{f"e{axis}": size for axis, size in enumerate(self.batch[1:], 1)})
         for name in self.places:
             self._place(name)
-        self._rows("qt", width)
-        self._rows("p", keys)
-        self._rows("top_at", 1)
-        self.header.append("top = f32_at(top_at)")
-        text = self._forward() if "attention_forward" in self.node.op.traits else self._backward(keys, out)
-        body = "\n".join(["w = i64_at(args)", *self.header, text])
-        source = f"def kernel(args, lo, hi, worker):\n{indent(body, '    ')}"
-        writes = [self.places[self.names[n]].owner for n in self.results]
-        products = 4 if "attention_forward" in self.node.op.traits else 10
-        work = products * math.prod(q) * keys // (8 if self.causal else 4)
-        return AttentionKernel(
-            source, tuple(self.words), math.prod(self.batch), tuple(self.operands), tuple(writes), work
-        )
-
-    # ---- words ------------------------------------------------------------------------------------------
-
-    def _word(self, name: str, value: Word) -> None:
-        self.header.append(f"{name} = w[{len(self.words)}]")
-        self.words.append(value)
-
-    def _scale(self, scale: float) -> None:
-        self.header.append(f"scale = f32(f64_at(args + {8 * len(self.words)})[0])")
-        self.words.append(struct.unpack("<q", struct.pack("<d", scale))[0])
-
-    def _extents(self) -> None:
-        for axis, size in enumerate(self.batch[1:], 1):
-            self._word(f"e{axis}", size)
+        self.words.own("qt", ROW * width)
+        self.words.own("p", ROW * keys)
+        self.words.own("top", ROW, pointer=True)
+        forward = "attention_forward" in self.node.op.traits
+        source = self.words.source(self._forward() if forward else self._backward(keys, out))
+        writes = tuple(self.places[self.names[n]].owner for n in self.results)
+        work = (4 if forward else 10) * math.prod(q) * keys // (8 if self.causal else 4)
+        label, extent = next(iter(self.node.op.traits)), math.prod(self.batch)
+        return SourceKernel(label, source, tuple(self.words.values), extent, tuple(self.operands), writes, work)
 
     def _place(self, name: str) -> None:
-        place: Place = self.places[name]
-        self._word(f"{name}_at", Address(place.owner, place.view.offset))
-        self._word(f"{name}_row", place.view.strides[-2])
-        for axis, stride in enumerate(self.steps[name]):
-            self._word(f"{name}_b{axis}", stride)
-
-    def _rows(self, name: str, count: int) -> None:
-        """This worker's own `count` rows of a block's width."""
-        nbytes = 4 * count * BLOCK
-        self.header.append(f"{name} = w[{len(self.words)}] + worker * w[{len(self.words) + 1}]")
-        self.words += [Scratch(nbytes), nbytes]
-
-    # ---- text -------------------------------------------------------------------------------------------
+        place = self.places[name]
+        self.words.place(name, place)
+        self.words.add(**{f"{name}_row": place.view.strides[-2]})
+        self.words.add(**{f"{name}_b{axis}": stride for axis, stride in enumerate(self.steps[name])})
 
     def _forward(self) -> str:
-        self._rows("total_at", 1)
-        self.header.append("total = f32_at(total_at)")
+        self.words.own("total", ROW, pointer=True)
         results = "\n".join(self._base(self.names[n]) for n in self.results)
-        keep = KEEP if "attention_lse" in self.results else "pass"
-        return self._fill(FORWARD, results=results, keep=keep, output=OUTPUT if "attention" in self.results else "pass")
+        keep = KEEP.format(**SIZES) if "attention_lse" in self.results else "pass"
+        output = OUTPUT.format(**SIZES) if "attention" in self.results else "pass"
+        return self._fill(FORWARD, results=results, keep=keep, output=output)
 
     def _backward(self, keys: int, out: int) -> str:
-        self._rows("gt", out)
-        self._rows("s", keys)
-        self._rows("along_at", 1)
-        self.header.append("along = f32_at(along_at)")
+        self.words.own("gt", ROW * out)
+        self.words.own("s", ROW * keys)
+        self.words.own("along", ROW, pointer=True)
         results = [self._base(self.names[n]) for n in self.results]
         for name, width in (("dk", "D"), ("dv", "E")):
             if f"attention_{name}" in self.results:
                 results.append(CLEAR.format(name=name, width=width))
-        gradients = "\n".join(text for name, text in GRADIENTS.items() if name in self.results)
+        gradients = "\n".join(text.format(**SIZES) for name, text in GRADIENTS.items() if name in self.results)
         return self._fill(BACKWARD, results="\n".join(results), gradients=gradients)
 
     def _fill(self, template: str, **parts: str) -> str:
-        """The template with its parts; a line that is one part takes all of the part's lines."""
         reach = "keys = S\nfree = S"
         if self.causal:
             reach = "keys = minimum(S, q0 + rows)\nfree = minimum(S, q0)"
-        sizes = {"block": str(BLOCK), "pitch": str(4 * BLOCK)}
-        parts |= {"reach": reach, "indices": self._indices()}
-        parts |= {name: self._base(name) for name in "qkvylg" if name in self.places}
-        lines = []
-        for line in template.splitlines():
-            name = line.strip()[1:-1]
-            if line.strip() == f"{{{name}}}" and name in parts:
-                lines.append(indent(parts[name].rstrip("\n"), line[: line.index("{")]))
-            else:
-                lines.append(line)
-        return "\n".join(lines).format(**sizes) + "\n"
+        bases = {name: self._base(name) for name in "qkvylg" if name in self.places}
+        return filled(template, reach=reach, indices=self._indices(), **bases, **parts, **SIZES)
 
     def _indices(self) -> str:
         """The batch number t as indices of the batch axes."""

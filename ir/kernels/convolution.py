@@ -8,29 +8,13 @@ few at each row's end that belong to no position are computed and dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from textwrap import indent
-
-from tinygrad_lite.ir.kernels.words import Address, Scratch, Word
+from tinygrad_lite.ir.kernels.source import SourceKernel, Words, filled
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement
 
 PANEL = 8  # rows of weights side by side, as high as a tile
 FEW = 64  # channels times window: below it, the window's places stand side by side in the weight's gradient
-
-
-@dataclass(frozen=True)
-class ConvolutionKernel:
-    """Source and words; its parallel loop is over images, or over output channels for the weight's gradient."""
-
-    source: str
-    words: tuple[Word, ...]
-    extent: int
-    reads: tuple[Node, ...]
-    writes: tuple[Node, ...]
-    work: int
-
 
 ROW_COPY = """\
 from_column = (PW - b + SW - 1) // SW
@@ -176,7 +160,7 @@ for p in range(run):
 ONCE = "tile_matmul(hi - lo, T * C, run, f32(1), slope, run, 1, columns, T * C, sums, T * C, n)"
 
 
-def lower_convolution(group: Group, placement: Placement) -> ConvolutionKernel:
+def lower_convolution(group: Group, placement: Placement) -> SourceKernel:
     """The kernel of one convolution op."""
     return _Convolution(group.nodes[0], placement).run()
 
@@ -184,42 +168,27 @@ def lower_convolution(group: Group, placement: Placement) -> ConvolutionKernel:
 class _Convolution:
     def __init__(self, node: Node, placement: Placement) -> None:
         self.node, self.placement = node, placement
-        self.header: list[str] = []
-        self.words: list[Word] = []
+        self.words = Words()
 
-    def run(self) -> ConvolutionKernel:
-        text = {"convolution": self._forward, "convolution_by_input": self._by_input}.get(
-            self.node.op.name, self._by_weight
-        )
-        body, extent = text()
-        source = "def kernel(args, lo, hi, worker):\n" + indent(
-            "\n".join(["w = i64_at(args)", *self.header, body]), "    "
-        )
+    def run(self) -> SourceKernel:
+        text = {"convolution": self._forward, "convolution_by_input": self._by_input}
+        body, extent = text.get(self.node.op.name, self._by_weight)()
         owners = [self.placement[n].owner for n in (*self.node.inputs, self.node)]
         work = self.node.op.cost(self.node).flops // 4
-        return ConvolutionKernel(source, tuple(self.words), extent, tuple(owners[:2]), (owners[2],), work)
-
-    # ---- words ------------------------------------------------------------------------------------------
-
-    def _word(self, name: str, value: Word) -> None:
-        self.header.append(f"{name} = w[{len(self.words)}]")
-        self.words.append(value)
-
-    def _numbers(self, **numbers: int) -> None:
-        for name, value in numbers.items():
-            self._word(name, value)
+        return SourceKernel(
+            self.node.op.name,
+            self.words.source(body),
+            tuple(self.words.values),
+            extent,
+            tuple(owners[:2]),
+            (owners[2],),
+            work,
+        )
 
     def _image(self, name: str, place: Place) -> None:
         """An operand of rows that lie dense: its address and the strides of its other axes."""
-        self._word(f"{name}_at", Address(place.owner, place.view.offset))
-        for axis, stride in zip("nch", place.view.strides, strict=False):
-            self._word(f"{name}_{axis}", stride)
-
-    def _own(self, name: str, nbytes: int) -> None:
-        """This worker's own memory."""
-        nbytes = -(-nbytes // 64) * 64 + 64  # what follows the last column is read, never used
-        self.header.append(f"{name} = w[{len(self.words)}] + worker * w[{len(self.words) + 1}]")
-        self.words += [Scratch(nbytes), nbytes]
+        self.words.place(name, place)
+        self.words.add(**{f"{name}_{axis}": stride for axis, stride in zip("nch", place.view.strides, strict=False)})
 
     def _geometry(self, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...]) -> None:
         """Sizes of input (N, C, H, W), weight and output, and how the window moves."""
@@ -229,7 +198,7 @@ class _Convolution:
         for a, axis in enumerate("HW"):
             self.size[f"S{axis}"], self.size[f"D{axis}"] = attrs["stride"][a], attrs["dilation"][a]
             self.size[f"P{axis}"] = attrs["padding"][a][0]
-        self._numbers(**self.size)
+        self.words.add(**self.size)
 
     def _reach(self, axis: str) -> int:
         """Rows or columns of a phase of the padded input that windows meet."""
@@ -245,19 +214,19 @@ class _Convolution:
         rows, columns = self._reach("H"), self._reach("W")
         plane = _spread(s["SH"] * s["SW"] * rows * columns)
         run = (s["OH"] - 1) * columns + s["OW"]
-        self._numbers(HQ=rows, WQ=columns, plane=plane, run=run)
+        self.words.add(HQ=rows, WQ=columns, plane=plane, run=run)
         self._image("x", self.placement[x])
         self._image("y", place)
-        self._word("w_at", Address(self.placement[w].owner, self.placement[w].view.offset))
-        self._own("taps", 16 * s["T"])
-        self._own("weights", 4 * _whole(w))
-        self._own("image", 4 * s["C"] * plane + 256)
+        self.words.place("w", self.placement[w])
+        self.words.own("taps", 16 * s["T"])
+        self.words.own("weights", 4 * _whole(w))
+        self.words.own("image", 4 * s["C"] * plane + 256)
         if columns == s["OW"] and place.view.strides[2] in (s["OW"], 0):
             out, store = "y_at + 4 * (n * y_n + o * y_c), y_c", "pass"
         else:
-            self._own("sums", 4 * s["O"] * run)
+            self.words.own("sums", 4 * s["O"] * run)
             out, store = "sums + 4 * o * run, run", STORE
-        return _filled(FORWARD, row=ROW_COPY, store=store).replace("{out}", out), s["N"]
+        return filled(FORWARD, row=ROW_COPY, store=store, out=out, high=str(PANEL)), s["N"]
 
     def _by_input(self) -> tuple[str, int]:
         g, w = self.node.inputs
@@ -267,15 +236,15 @@ class _Convolution:
         phase = {axis: (s[f"P{axis}"] + s[axis] - 1) // s[f"S{axis}"] + 1 for axis in "HW"}
         pitch = phase["W"] + reach["W"]
         plane, run = _spread((phase["H"] + reach["H"]) * pitch), (phase["H"] - 1) * pitch + phase["W"]
-        self._numbers(RH=reach["H"], RW=reach["W"], HQ=phase["H"], WQ=phase["W"], pitch=pitch, plane=plane, run=run)
+        self.words.add(RH=reach["H"], RW=reach["W"], HQ=phase["H"], WQ=phase["W"], pitch=pitch, plane=plane, run=run)
         self._image("g", self.placement[g])
         self._image("y", self.placement[self.node])
-        self._word("w_at", Address(self.placement[w].owner, self.placement[w].view.offset))
-        self._own("taps", 16 * s["T"] + 8 * s["SH"] * s["SW"])
-        self._own("weights", 4 * _whole(w))
-        self._own("image", 4 * s["O"] * plane + 256)
-        self._own("sums", 4 * s["C"] * run)
-        return _filled(BY_INPUT, row=ROW_COPY), s["N"]
+        self.words.place("w", self.placement[w])
+        self.words.own("taps", 16 * s["T"] + 8 * s["SH"] * s["SW"])
+        self.words.own("weights", 4 * _whole(w))
+        self.words.own("image", 4 * s["O"] * plane + 256)
+        self.words.own("sums", 4 * s["C"] * run)
+        return filled(BY_INPUT, row=ROW_COPY, high=str(PANEL)), s["N"]
 
     def _by_weight(self) -> tuple[str, int]:
         g, x = self.node.inputs
@@ -283,21 +252,20 @@ class _Convolution:
         s = self.size
         rows, columns = self._reach("H"), self._reach("W")
         plane, run = s["SH"] * s["SW"] * rows * columns, (s["OH"] - 1) * columns + s["OW"]
-        self._numbers(HQ=rows, WQ=columns, plane=plane, run=run)
+        self.words.add(HQ=rows, WQ=columns, plane=plane, run=run)
         self._image("g", self.placement[g])
         self._image("x", self.placement[x])
-        self._word("y_at", Address(self.placement[self.node].owner, self.placement[self.node].view.offset))
-        self._own("image", 4 * s["C"] * plane + 256)
-        self._own("line", 4 * s["C"] * s["W"])
-        self._own("slope", 4 * s["O"] * run)
-        self._own("sums", 4 * self.node.type.size)
+        self.words.place("y", self.placement[self.node])
+        self.words.own("image", 4 * s["C"] * plane + 256)
+        self.words.own("line", 4 * s["C"] * s["W"])
+        self.words.own("slope", 4 * s["O"] * run)
+        self.words.own("sums", 4 * self.node.type.size)
         if s["C"] * s["T"] > FEW:
             parts = {"product": TAP, "products": "pass", "sum": "(t * (hi - lo) + o - lo) * C"}
         else:
-            self._own("columns", 4 * run * s["C"] * s["T"])
+            self.words.own("columns", 4 * run * s["C"] * s["T"])
             parts = {"product": COLUMNS, "products": ONCE, "sum": "((o - lo) * T + t) * C"}
-        total = parts.pop("sum")
-        return _filled(BY_WEIGHT, row=ROW_COPY, **parts).replace("{sum}", total), s["O"]
+        return filled(BY_WEIGHT, row=ROW_COPY, **parts), s["O"]
 
 
 def _spread(floats: int) -> int:
@@ -309,15 +277,3 @@ def _whole(w: Node) -> int:
     """Elements of a weight whose rows or columns come in whole panels."""
     (a, b), window = w.shape[:2], w.type.size // (w.shape[0] * w.shape[1])
     return max(-(-a // PANEL) * PANEL * b, -(-b // PANEL) * PANEL * a) * window
-
-
-def _filled(template: str, **parts: str) -> str:
-    """The template with its parts; a line that is one part takes all of the part's lines."""
-    lines = []
-    for line in template.splitlines():
-        name = line.strip()[1:-1]
-        if line.strip() == f"{{{name}}}" and name in parts:
-            lines.append(indent(parts[name].rstrip("\n"), line[: line.index("{")]))
-        else:
-            lines.append(line)
-    return "\n".join(lines).replace("{high}", str(PANEL)) + "\n"
