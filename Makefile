@@ -8,7 +8,7 @@ TRAIN_ARGS ?=
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 
-.PHONY: venv train test test-all test-torch lint format bench clean
+.PHONY: venv train test test-all test-torch lint format bench gallery tables clean
 
 venv: $(VENV)/.installed
 
@@ -49,6 +49,13 @@ format: venv
 
 bench: $(TORCH_VENV)/.installed
 	$(TORCH_VENV)/bin/python benchmarks/compare.py $(BENCH_ARGS)
+
+gallery: venv
+	$(BIN)/python docs/gallery.py
+	$(BIN)/python docs/tour.py
+
+tables: venv
+	$(BIN)/python docs/op_tables.py
 
 clean:
 	rm -rf $(VENV) $(TORCH_VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info

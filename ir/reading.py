@@ -52,6 +52,11 @@ class Part:
         return f"{self.title}: {len(self.nodes)} nodes, {amount(self.flops, 'FLOP')}, {amount(self.bytes, 'B')}"
 
 
+def one_line(text: str) -> str:
+    """`text` fit for a comment: names of user code may hold line ends."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def amount(n: float, unit: str) -> str:
     """12.3 MFLOP, 1.5 kB: three digits and a decimal prefix."""
     for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -83,7 +88,7 @@ def cost_lines(graph: Graph, depth: int | None) -> Iterator[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     for row in rows:
         cells = (row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in (1, 2, 3)))
-        yield f"  # {'  '.join(cells)}".rstrip()
+        yield one_line(f"  # {'  '.join(cells)}").rstrip()
 
 
 def live_bytes(graph: Graph) -> list[int]:
@@ -138,6 +143,9 @@ class Folded:
 
     def line(self, part: Part, names: dict[int, str]) -> str:
         """The line in a folded scope's stead: what it reads, what of it is used elsewhere, its cost."""
+        return one_line(self._line(part, names))
+
+    def _line(self, part: Part, names: dict[int, str]) -> str:
         inside = {id(n) for n in part.nodes}
         if part.phase == "states":
             total = sum(n.type.size for n in part.nodes)

@@ -14,7 +14,7 @@ import numpy as np
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.parse import POSITIONAL, ParseError, parse
-from tinygrad_lite.ir.reading import Folded, amount, cost_lines, live_bytes
+from tinygrad_lite.ir.reading import Folded, amount, cost_lines, live_bytes, one_line
 from tinygrad_lite.ir.signature import signature
 from tinygrad_lite.ir.types import DType, TensorType, float32
 
@@ -95,7 +95,7 @@ def location_text(location: Location) -> str:
     phase = "" if location.phase == "forward" else f"{location.phase} "
     file = re.split(r"[/\\]", location.file)[-1]
     scope = f"{location.scope} " if location.scope else ""
-    return "".join(c if c.isprintable() else "?" for c in f"{phase}{scope}{file}:{location.line}")
+    return one_line(f"{phase}{scope}{file}:{location.line}")
 
 
 def quoted(text: str) -> str:

@@ -15,7 +15,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.present import Presentable
-from tinygrad_lite.ir.reading import amount, cost_lines
+from tinygrad_lite.ir.reading import amount, cost_lines, one_line
 from tinygrad_lite.ir.schedule.place import is_virtual, root_of
 from tinygrad_lite.ir.text import location_text, name_text, node_text, return_line, update_lines
 from tinygrad_lite.program import Program
@@ -106,7 +106,7 @@ class Scheduled(_Late):
             lines.append((f"  {node_text(node, names)}", node))
         for head, nodes in self.chapters():
             if comments:
-                lines += [("", None), (f"  # {head}", None)]
+                lines += [("", None), (f"  # {one_line(head)}", None)]
             for node in nodes:
                 lines += self._lines_with_operands(node, names, comments)
         lines += [entry for r in self.graph.results for entry in self._lines_with_operands(r, names, comments)]
@@ -149,7 +149,7 @@ class Scheduled(_Late):
             if id(each) in names:
                 continue
             names[id(each)] = f"%{len(names)}"
-            note = f"  # → {self.place_of(each)}" if comments else ""
+            note = f"  # → {one_line(self.place_of(each))}" if comments else ""
             where = f"; {location_text(each.location)}" if comments and each.location else ""
             lines.append((f"  {node_text(each, names)}{note}{where}", each))
         return lines
@@ -199,7 +199,7 @@ class KernelList(_Late):
         scopes = list(dict.fromkeys(s.scope for i in users if (s := self.listing.steps[i]).scope))
         head = f"# kernel {kernel.number}, {kernel.label}: {len(users)} instruction{'s' * (len(users) > 1)}"
         head += f", {', '.join(scopes[:4])}" + (", …" if len(scopes) > 4 else "") if scopes else ""
-        return f"{head}\n{kernel.source if source or not kernel.nest else kernel.nest}"
+        return f"{one_line(head)}\n{kernel.source if source or not kernel.nest else kernel.nest}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"format": "tinygrad_lite.kernels/1", "kernels": [dict(k.__dict__) for k in self.listing.kernels]}
@@ -236,7 +236,7 @@ class TapeList(_Late):
             f"{program.workers} worker{'s' * (program.workers > 1)}, {sum(s.barrier for s in steps)} barriers"
         ]
         for step in steps:
-            lines.append(self._line(step, width))
+            lines.append(one_line(self._line(step, width)))
             if step.barrier:
                 lines.append("  ---- barrier" + (", ends where a check has failed" if step.stop else ""))
         return "\n".join(lines) + "\n"

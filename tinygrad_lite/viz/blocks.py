@@ -18,6 +18,13 @@ from tinygrad_lite.viz.receptive import Field, fields
 from tinygrad_lite.viz.tables import ModuleCall, steps_of, traced_calls
 
 _MERGES = {"add": "+", "mul": "×", "sub": "−", "concat": "concat"}
+# what functions of the nn.functional kind leave behind in a trace
+_IDIOMS = {
+    ("le", "where"): "relu",
+    ("mul", "sigmoid"): "silu",
+    ("add", "erf", "mul"): "gelu",
+    ("add", "mul", "tanh"): "gelu (tanh)",
+}
 _PASSED = frozenset({"reshape", "expand", "permute", "slice", "detach", "check_index", "cast"})
 
 
@@ -95,78 +102,79 @@ class _Plan:
         self.modules = dict(of.model.named_modules())
         self.level = level
         self.field: dict[int, Field] = fields(of.graph, steps_of(of.calls))
-        self.calls = {c.path: c for c in of.calls}
         self.uses: dict[str, list[ModuleCall]] = {}
         for call in of.calls:
-            self.uses.setdefault(call.path, []).append(call)
-        self.by_scope = {c.scope: c.path for c in of.calls}
-        self.stands_for = _folds(of.model, set(self.calls)) if fold else {}
+            self.uses.setdefault(call.scope, []).append(call)
+        self.stands_for = _folds(of.model, {c.path for c in of.calls}) if fold else {}
         self.of: dict[int, Any] = {}
         self.label: dict[Any, list[str]] = {}
         self.home: dict[Any, str] = {}
-        self.twins: dict[tuple[str, str], dict[Any, Any]] = {}
+        self.counts: dict[tuple[str, str], int] = {}
+        self.fed: dict[Any, set[Any]] = {}
         self._place()
 
     def _place(self) -> None:
         for node in self.graph.nodes:
-            if node.op.kind is Kind.LEAF and node.op.name != "input":
-                continue
             if node.op.name == "input":
                 self.of[id(node)] = ("input", id(node))
-                continue
-            sources = list(dict.fromkeys(self._sources(node)))
-            if not sources and not self._module(node):
-                continue  # made of constants alone
-            self._place_one(node, sources)
+            elif node.op.kind is not Kind.LEAF:
+                self._place_one(node, list(dict.fromkeys(self._sources(node))))
 
     def _place_one(self, node: Node, sources: list[Any]) -> None:
-        path = self._module(node)
-        if path and self._is_box(path):
-            self.of[id(node)] = ("module", self._folded(path), self._use(node, path))
+        scope = self._scope(node)
+        if scope and self._is_box(scope):
+            self.of[id(node)] = ("module", self._folded(scope), self._use(node, scope))
         elif node.op.name in _PASSED and sources:
             self.of[id(node)] = sources[0]
-        elif node.op.name in _MERGES and len(sources) > 1:
-            self._own(node, ("merge", id(node)), path)
-        else:
-            near = [s for s in sources if s[0] == "ops" and self.home[s] == path]
-            self._own(node, near[0] if near and len(sources) == 1 else ("ops", id(node)), path)
+        elif sources:  # else made of constants alone
+            self._place_own(node, scope, sources)
 
-    def _use(self, node: Node, path: str) -> int:
-        """Which call of its module a node was recorded in: a module used twice is drawn twice."""
-        calls = self.uses.get(path, [])
-        return next((i for i, c in enumerate(calls) if c.first <= node.serial <= c.last), 0)
-
-    def _own(self, node: Node, key: Any, path: str) -> None:
-        folded = self._folded(path)
-        if folded != path:  # inside a block that is drawn as another: the same operation there
-            key = self._twin(key, path, folded)
+    def _place_own(self, node: Node, scope: str, sources: list[Any]) -> None:
+        """An operation of a module's own forward: a sign where branches meet, else part of a box of operations."""
+        home = self._folded(scope)
+        near = [s for s in sources if s[0] == "ops" and self.home[s] == home]
+        kind = (
+            "merge"
+            if len(sources) > 1 and node.op.name in _MERGES and self._meet(node.op.name, sources, near)
+            else "ops"
+        )
+        key = near[0] if near and kind == "ops" else self._next(kind, scope, home)
         self.of[id(node)] = key
-        self.home[key] = folded
+        self.home[key] = home
         names = self.label.setdefault(key, [])
         if node.op.name not in names:
             names.append(node.op.name)
+        if kind == "ops":
+            self.fed.setdefault(key, set()).update(s for s in sources if s != key)
 
-    def _twin(self, key: Any, path: str, folded: str) -> Any:
-        """The n-th merge or own operation of a block stands for the n-th of the block drawn in its stead."""
-        kind = key[0]
-        mine = self.twins.setdefault((path, kind), {})
-        if key not in mine:
-            known = [k for k, home in self.home.items() if k[0] == kind and home == folded]
-            mine[key] = known[len(mine)] if len(mine) < len(known) else (kind, folded, len(mine))
-        return mine[key]
+    def _meet(self, op: str, sources: list[Any], near: list[Any]) -> bool:
+        """Branches meet where no operand is arithmetic on the others, as in x · erf(x)."""
+        others = {s for s in sources if s not in near}
+        return not near or (op in ("add", "concat") and not any(self.fed.get(s, set()) & others for s in near))
+
+    def _next(self, kind: str, scope: str, home: str) -> Any:
+        """The n-th of a block stands for the n-th of the block that is drawn in its stead."""
+        number = self.counts.get((scope, kind), 0)
+        self.counts[scope, kind] = number + 1
+        return (kind, home, number)
+
+    def _use(self, node: Node, scope: str) -> int:
+        """Which call of its module a node was recorded in: a module used twice is drawn twice."""
+        calls = self.uses[scope]
+        return next((i for i, c in enumerate(calls) if c.first <= node.serial <= c.last), 0)
 
     def _sources(self, node: Node) -> Iterator[Any]:
         return (self.of[id(i)] for i in node.inputs if id(i) in self.of)
 
-    def _module(self, node: Node) -> str:
+    def _scope(self, node: Node) -> str:
         scope = node.location.scope if node.location else ""
-        while scope and scope not in self.by_scope:
+        while scope and scope not in self.uses:
             scope = scope.rpartition(".")[0]
-        return self.by_scope.get(scope, "")
+        return scope
 
-    def _is_box(self, path: str) -> bool:
-        below = f"{path}."
-        return len(levels(path)) >= self.level or not any(p.startswith(below) for p in self.calls)
+    def _is_box(self, scope: str) -> bool:
+        below = f"{scope}."
+        return len(levels(scope)) >= self.level or not any(s.startswith(below) for s in self.uses)
 
     def _folded(self, path: str) -> str:
         parts = path.split(".")
@@ -208,13 +216,16 @@ class _Plan:
         if key[0] == "merge":
             return Box(_MERGES[self.label[key][0]], home, "merge", "forward")
         names = self.label[key]
+        known = _IDIOMS.get(tuple(sorted(names)))
+        if known:
+            return Box(known, home, "op", "forward")
         return Box(", ".join(names[:3]) + (", …" if len(names) > 3 else ""), home, "op", "forward")
 
-    def _module_box(self, path: str, use: int) -> Box:
-        module = self.modules[path]
-        uses = self.uses.get(path, [])
+    def _module_box(self, scope: str, use: int) -> Box:
+        uses = self.uses.get(scope, [])
         call = uses[use] if use < len(uses) else None
-        parts = path.split(".")
+        module = uses[0].module if uses else self.modules.get(scope, self.model)
+        parts = scope.split(".")
         again = f" (use {use + 1})" if use else ""
         lines = [f"{parts[-1]}: {type(module).__name__}{again}", "" if module._modules else described(module)]
         count = sum(p.numel() for p in {id(p): p for p in module.parameters()}.values())
@@ -240,7 +251,7 @@ class _Plan:
 
     def _carried(self, source: Node, user: Node) -> bool:
         """From one folded block to the next?"""
-        a, b = self._block(self._module(source)), self._block(self._module(user))
+        a, b = self._block(self._scope(source)), self._block(self._scope(user))
         return a is not None and b is not None and a != b and self._first(a) == self._first(b)
 
     def _block(self, path: str) -> str | None:
@@ -255,8 +266,11 @@ class _Plan:
     def _mark_residuals(self, drawn: Diagram) -> None:
         """Into a merge: the arrow whose source also reaches it by way of another operand."""
         above: dict[Any, set[Any]] = {}
-        for a, b in drawn.edges:
-            if drawn.edges[a, b].kind != "carried":
+        place = {key: i for i, key in enumerate(drawn.boxes)}
+        for (a, b), edge in drawn.edges.items():
+            if place[a] > place[b]:  # from a block back to the one that is drawn in its stead
+                edge.kind = "carried"
+            if edge.kind != "carried":
                 above.setdefault(b, set()).add(a)
         for key, box in drawn.boxes.items():
             if box.role != "merge":

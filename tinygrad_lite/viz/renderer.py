@@ -79,16 +79,24 @@ def _umask() -> int:
     return mask
 
 
+# Layout may lose an edge between nested frames ("lost n38 n31 edge"): ranked another way, it finds all of them.
+_ATTEMPTS: tuple[tuple[str, ...], ...] = ((), ("-Gnewrank=true",))
+
+
 def _picture(program: str, dot_source: str, format: str) -> bytes:
+    said: list[str] = []
+    for options in _ATTEMPTS:
+        done = _run([program, f"-T{format}", *options], dot_source)
+        if done.returncode == 0 and done.stdout:
+            return done.stdout
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    raise UserError(f"{Path(program).name} failed: {said[-1]}")
+
+
+def _run(command: list[str], dot_source: str) -> subprocess.CompletedProcess[bytes]:
     try:
-        done = subprocess.run(
-            [program, f"-T{format}"], input=dot_source.encode(), capture_output=True, timeout=TIMEOUT, check=False
-        )
+        return subprocess.run(command, input=dot_source.encode(), capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         raise UserError(f"laying the graph out took over {TIMEOUT:.0f} s: draw less of it (depth=, cap=)") from None
     except OSError as error:
-        raise UserError(f"cannot run {program}: {error.strerror}") from error
-    if done.returncode or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UserError(f"{Path(program).name} failed: {said[-1] if said else f'exit code {done.returncode}'}")
-    return done.stdout
+        raise UserError(f"cannot run {command[0]}: {error.strerror}") from error
