@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.ops.operands import Array, Sample, fixed
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.types import bool_, float32, float64, int32, int64
+from tinygrad_lite.ir.types import bool_, float16, float32, float64, int32, int64, uint8
 from tinygrad_lite.ops import create, leaf, random
 
 CREATE = {
@@ -19,6 +19,9 @@ CREATE = {
         Sample("bool", fixed(), lambda: create.full((2,), True), lambda: np.array([True] * 2)),
         Sample("scalar", fixed(), lambda: create.zeros(()), lambda: np.float32(0)),
         Sample("empty", fixed(), lambda: create.ones((0, 2), int32), lambda: np.zeros((0, 2), "int32")),
+        Sample("f16", fixed(), lambda: create.full((2,), 0.1, float16), lambda: np.array([0.1] * 2, "float16")),
+        Sample("inf", fixed(), lambda: create.full((2,), -math.inf), lambda: np.array([-np.inf] * 2, "float32")),
+        Sample("u8", fixed(), lambda: create.full((2, 1), 200, uint8), lambda: np.array([[200], [200]], "uint8")),
     ],
     "arange": [
         Sample("count", fixed(), lambda: create.arange(5), lambda: np.array([0, 1, 2, 3, 4])),
@@ -26,6 +29,14 @@ CREATE = {
         Sample("f32", fixed(), lambda: create.arange(0, 1, 0.25), lambda: np.array([0, 0.25, 0.5, 0.75], "float32")),
         Sample("f64", fixed(), lambda: create.arange(3, dtype=float64), lambda: np.array([0.0, 1.0, 2.0])),
         Sample("empty", fixed(), lambda: create.arange(0), lambda: np.zeros(0, "int64")),
+        Sample("i32", fixed(), lambda: create.arange(2, 5, dtype=int32), lambda: np.array([2, 3, 4], "int32")),
+        Sample(
+            "f16",
+            fixed(),
+            lambda: create.arange(0, 1, 0.25, float16),
+            lambda: np.array([0, 0.25, 0.5, 0.75], "float16"),
+        ),
+        Sample("uneven", fixed(), lambda: create.arange(1, 8, 3), lambda: np.array([1, 4, 7])),
     ],
     "constant": [
         Sample("scalar", fixed(), lambda: leaf.constant(1.5, float32), lambda: np.float32(1.5)),
@@ -38,6 +49,9 @@ CREATE = {
             lambda: np.array([np.inf, -np.inf, np.nan]),
         ),
         Sample("empty", fixed(), lambda: leaf.constant([], float64), lambda: np.zeros(0)),
+        Sample("u8", fixed(), lambda: leaf.constant(255, uint8), lambda: np.uint8(255)),
+        Sample("matrix", fixed(), lambda: leaf.constant([[1.0, 2.0]], float32), lambda: np.float32([[1, 2]])),
+        Sample("f16", fixed(), lambda: leaf.constant([0.5, 2.0], float16), lambda: np.float16([0.5, 2])),
     ],
 }
 
@@ -82,6 +96,8 @@ def draws(build: Callable[..., Node], of: Callable[[bool, int, int], float]) -> 
         sample("carry", 2**40 + 5, 2**32 - 3, 6, wide=True),
         sample("scalar", 2**63 - 1, 9),
         sample("empty", 4, 0, 0, 3),
+        sample("three axes", 9, 100, 2, 1, 3),
+        sample("long", 11, 7, 67),
     ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import DTYPES, bool_, float32, int32, uint8
-from tinygrad_lite.ops import elementwise, graft
+from tinygrad_lite.ops import elementwise, graft, movement
 
 
 def unary(
@@ -28,7 +28,23 @@ def unary(
         Sample("scalar", reals((), low=low, high=high), build, typed, (0,)),
         Sample("empty", reals((0, 3), low=low, high=high), build, typed, (0,)),
         Sample("f32", reals((7,), low=low, high=high, dtype="float32"), build, typed),
+        Sample("three axes", reals((2, 1, 3), low=low, high=high), build, typed, (0,)),
+        Sample("long f32", reals((67,), low=low, high=high, dtype="float32"), build, typed),
+        Sample(
+            "transposed", reals((3, 4), low=low, high=high), lambda x: build(swapped(x)), lambda x: typed(x.T), (0,)
+        ),
+        Sample(
+            "every second", reals((9,), low=low, high=high), lambda x: build(odd(x)), lambda x: typed(x[1::2]), (0,)
+        ),
     ]
+
+
+def swapped(x: Node) -> Node:
+    return movement.transpose(x, 0, 1)
+
+
+def odd(x: Node) -> Node:
+    return movement.slice_axis(x, 0, 1, 9, 2)
 
 
 def binary(build: Callable[..., Node], reference: Callable[..., Any], low: float = -2, high: float = 2) -> list[Sample]:
@@ -41,6 +57,13 @@ def binary(build: Callable[..., Node], reference: Callable[..., Any], low: float
         Sample("scalars", of((), ()), build, reference, (0, 1)),
         Sample("empty", of((0, 3), (1, 3)), build, reference, (0, 1)),
         Sample("f32", of((2, 3), (3,), dtype="float32"), build, reference),
+        Sample("f32 and f64", both(of((5,), dtype="float32"), of((5,))), build, reference, (1,)),
+        Sample(
+            "transposed", of((3, 4), (4, 3)), lambda a, b: build(a, swapped(b)), lambda a, b: reference(a, b.T), (0, 1)
+        ),
+        Sample(
+            "every second", of((9,), (4,)), lambda a, b: build(odd(a), b), lambda a, b: reference(a[1::2], b), (0, 1)
+        ),
     ]
 
 
@@ -82,6 +105,14 @@ def compare(build: Callable[..., Node], reference: Callable[[Any, Any], bool]) -
         Sample("scalars", integers((), (), low=0, high=2, dtype="int32"), build, safe),
         Sample("empty", reals((0,), (1,)), build, safe),
         Sample("mixed", both(integers((4, 1), low=0, high=2), reals((3,), dtype="float32")), build, safe),
+        Sample("u8", integers((5,), (5,), low=0, high=3, dtype="uint8"), build, safe),
+        Sample("bools", bools((4,), (3, 4)), build, safe),
+        Sample(
+            "transposed",
+            integers((3, 2), (2, 3), low=0, high=2),
+            lambda a, b: build(a, swapped(b)),
+            lambda a, b: safe(a, b.T),
+        ),
     ]
 
 
@@ -89,7 +120,19 @@ def logic(build: Callable[..., Node], reference: Callable[..., Any], operands: i
     shapes = [[(3, 4)] * operands, [()] * operands, [(0, 2)] * operands]
     named = zip(("matrix", "scalar", "empty"), shapes, strict=True)
     samples = [Sample(name, bools(*s), build, reference) for name, s in named]
-    return [*samples, Sample("i64", integers(*[(5,)] * operands, low=-1, high=2), build, reference)]
+    return [
+        *samples,
+        Sample("i64", integers(*[(5,)] * operands, low=-1, high=2), build, reference),
+        Sample("f32", integers(*[(5,)] * operands, low=0, high=2, dtype="float32"), build, reference),
+        Sample("u8", integers(*[(2, 3)] * operands, low=0, high=2, dtype="uint8"), build, reference),
+        Sample("nan", lambda rng: [np.array([np.nan, 0.0])] * operands, build, reference),
+        Sample(
+            "odd",
+            bools(*[(9,)] * operands),
+            lambda *x: build(*map(odd, x)),
+            lambda *x: reference(*(a[1::2] for a in x)),
+        ),
+    ]
 
 
 ELEMENTWISE = {
@@ -106,8 +149,18 @@ ELEMENTWISE = {
         Sample("i64", positive_second, elementwise.floor_divide, lambda a, b: np.floor(a / b).astype("int64")),
         Sample("scalars", fixed(-7, 2), elementwise.floor_divide, lambda a, b: np.int64(-4)),
         Sample("empty", reals((0, 3), (3,)), elementwise.floor_divide, lambda a, b: a),
+        Sample("steps", off_multiples((3, 4), (3, 4)), elementwise.floor_divide, lambda a, b: np.floor(a / b), (0, 1)),
+        Sample(
+            "u8", fixed(np.uint8([250, 7]), np.uint8([3, 8])), elementwise.floor_divide, lambda a, b: np.uint8([83, 0])
+        ),
+        Sample(
+            "i8", fixed(np.int8([-7, 7]), np.int8([2, -2])), elementwise.floor_divide, lambda a, b: np.int8([-4, -4])
+        ),
     ],
     "remainder": [
+        Sample("i8", fixed(np.int8([-7, 7]), np.int8([2, -2])), elementwise.remainder, lambda a, b: np.int8([1, -1])),
+        Sample("u8", fixed(np.uint8(250), np.uint8(7)), elementwise.remainder, lambda a, b: np.uint8(5)),
+        Sample("a number", reals((5,)), lambda x: elementwise.remainder(x, 1.0), lambda x: x - np.floor(x), (0,)),
         Sample(
             "matrices",
             off_multiples((3, 4), (3, 4)),
@@ -197,6 +250,25 @@ ELEMENTWISE = {
             lambda c, a: elementwise.where(c, a, 0.0),
             lambda c, a: np.array([1.0, 0.0]),
         ),
+        Sample(
+            "i32",
+            both(bools((5,)), integers((5,), (5,), dtype="int32")),
+            elementwise.where,
+            lambda c, a, b: c * a + ~c * b,
+        ),
+        Sample(
+            "f32",
+            both(bools((9,)), reals((9,), (1,), dtype="float32")),
+            elementwise.where,
+            lambda c, a, b: c * a + ~c * b,
+        ),
+        Sample(
+            "transposed",
+            both(bools((4, 3)), reals((3, 4), (3, 4))),
+            lambda c, a, b: elementwise.where(swapped(c), a, b),
+            lambda c, a, b: c.T * a + ~c.T * b,
+            (1, 2),
+        ),
     ],
     "cast": [
         Sample(
@@ -236,6 +308,9 @@ ELEMENTWISE = {
             lambda i: np.array([299, 3]),
         ),
         Sample("empty", integers((0, 2)), lambda i: elementwise.check_index(i, 0), lambda i: i),
+        Sample("scalar", fixed(3), lambda i: elementwise.check_index(i, 4), lambda i: i),
+        Sample("i32", integers((5,), low=0, high=4, dtype="int32"), lambda i: elementwise.check_index(i, 4), np.int64),
+        Sample("odd", integers((9,), low=0, high=4), lambda i: elementwise.check_index(odd(i), 4), lambda i: i[1::2]),
     ],
     "detach": [
         Sample(name, reals(shape, dtype=dtype), elementwise.detach, lambda x: x)
@@ -244,6 +319,10 @@ ELEMENTWISE = {
             ("scalar", (), "float64"),
             ("empty", (0,), "float32"),
             ("f32", (4,), "float32"),
+            ("three axes", (2, 1, 3), "float64"),
+            ("row", (1, 5), "float64"),
+            ("long f32", (67,), "float32"),
+            ("one", (1,), "float32"),
         ]
     ],
     "graft": [
@@ -253,6 +332,10 @@ ELEMENTWISE = {
             ("scalar", (), "float64"),
             ("empty", (0,), "float32"),
             ("f32", (4,), "float32"),
+            ("three axes", (2, 1, 3), "float64"),
+            ("row", (1, 5), "float64"),
+            ("long f32", (67,), "float32"),
+            ("one", (1,), "float32"),
         ]
     ],
 }

@@ -74,6 +74,8 @@ def position(build: Callable[..., Node], best: Callable[[list[Any]], Any]) -> li
         Sample("no rows", reals((3, 0)), lambda x: build(x, 0), lambda x: np.zeros(0, "int64")),
         Sample("nan", fixed([1.0, np.nan, 5.0, np.nan]), build, lambda x: np.int64(1)),
         Sample("f32", reals((5, 2), dtype="float32"), lambda x: build(x, 0), lambda x: over(x, (0,))[0]),
+        Sample("u8", integers((5, 3), low=0, high=9, dtype="uint8"), lambda x: build(x, 0), lambda x: over(x, (0,))[0]),
+        Sample("middle", reals((2, 3, 4)), lambda x: build(x, 1, True), lambda x: over(x, (1,))),
     ]
 
 
@@ -85,6 +87,14 @@ def truths(build: Callable[..., Node], fold: Callable[[list[Any]], bool]) -> lis
         Sample("scalar", bools(()), build, lambda x: x),
         Sample("of nothing", bools((2, 0)), lambda x: build(x, 1, True), lambda x: over(x, (1,))),
         Sample("i64", integers((5, 2), low=0, high=2), lambda x: build(x, 0), lambda x: over(x, (0,))[0]),
+        Sample("outer axes", bools((2, 3, 4)), lambda x: build(x, (0, 2)), lambda x: over(x, (0, 2)).reshape(3)),
+        Sample(
+            "f32",
+            integers((3, 4), low=0, high=2, dtype="float32"),
+            lambda x: build(x, 1),
+            lambda x: over(x, (1,))[:, 0],
+        ),
+        Sample("nan is true", fixed([[np.nan, 0.0], [0.0, 0.0]]), lambda x: build(x, 1), lambda x: over(x, (1,))[:, 0]),
     ]
 
 

@@ -24,7 +24,7 @@ def arrays_of(sample: Sample) -> list[np.ndarray]:
 def test_every_op_has_samples():
     missing = {op.name for op in all_ops()} - SAMPLES.keys() - WITHOUT_SAMPLES
     assert not missing, f"ops without samples in tests/ops/samples.py: {sorted(missing)}"
-    assert all(len(samples) >= 4 for samples in SAMPLES.values())
+    assert all(len(samples) >= 8 for samples in SAMPLES.values())
 
 
 @pytest.mark.parametrize("name, sample", CASES)

@@ -323,7 +323,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Slices along `dim` scaled down to a p-norm of `maxnorm` where they exceed it. RuntimeError for vectors, maxnorm < 0."""
+    """Slices along `dim` scaled down to a p-norm of `maxnorm` at most. RuntimeError for vectors and for maxnorm < 0."""
     node = node_of(input, "input")
     if node.type.ndim < 2 or maxnorm < 0 or p <= 0:
         raise RuntimeError(f"renorm: needs two axes, p > 0 and maxnorm >= 0, got {node.type}, {p} and {maxnorm}")
