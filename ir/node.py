@@ -27,7 +27,7 @@ class Location(NamedTuple):
 
 
 class GradMeta:
-    """Autograd's notes on a node that requires a gradient: its owner (a leaf's Tensor, weakly), hooks, whether backward ran."""
+    """Autograd's notes on a node that requires a gradient: its owner (a leaf's Tensor, weakly), its hooks."""
 
     __slots__ = ("consumed", "hooks", "leaf", "owner", "retains")
 
@@ -46,8 +46,20 @@ class Node:
     the value: a node recorded before it must not read the value again. `holder`: weakly, the tensor whose own it is.
     """
 
-    __slots__ = ("__weakref__", "attrs", "grad", "holder", "inputs", "location", "op", "order", "serial", "type")
-    __slots__ += ("value", "written")
+    __slots__ = (
+        "__weakref__",
+        "attrs",
+        "grad",
+        "holder",
+        "inputs",
+        "location",
+        "op",
+        "order",
+        "serial",
+        "type",
+        "value",
+        "written",
+    )
 
     def __init__(
         self,
@@ -67,7 +79,7 @@ class Node:
         self.value = value
         self.grad = grad
         self.serial = next_serial()
-        self.order = self.serial  # program order: kept by the nodes that passes put in this one's stead; a hint to the scheduler
+        self.order = self.serial  # program order, kept by what passes put in its stead: the scheduler's hint
         self.written = 0
         self.holder: Any = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 ALIGNMENT = 64
@@ -41,7 +41,7 @@ def plan(lives: Sequence[Life]) -> Plan:
     return best
 
 
-_ORDERS = (
+_ORDERS: tuple[Callable[[Life], tuple[int, int]], ...] = (
     lambda life: (-life.size, life.lower),
     lambda life: (-(life.upper - life.lower) * life.size, life.lower),
     lambda life: (-(life.upper - life.lower), -life.size),
