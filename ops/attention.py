@@ -58,31 +58,36 @@ def _infer_gradient(position: int) -> Callable[..., TensorType]:
 
 
 def _scores(q: Array, k: Array, causal: bool, scale: float) -> Array:
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * np.float32(scale)
-    seen = np.tri(*scores.shape[-2:], dtype=bool)
+    scores: Array = np.matmul(q, np.swapaxes(k, -1, -2)) * np.float32(scale)
+    seen = np.tri(*scores.shape[-2:]) > 0
     return np.where(seen, scores, np.float32(-np.inf)) if causal else scores
 
 
 def _numpy_lse(q: Array, k: Array, v: Array, *, causal: bool, scale: float) -> Array:
     scores = _scores(q, k, causal, scale)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
-    return top + np.log(np.exp(scores - top).sum(-1, keepdims=True))
+    lse: Array = top + np.log(np.exp(scores - top).sum(-1, keepdims=True))
+    return lse
 
 
 def _numpy_output(q: Array, k: Array, v: Array, *, causal: bool, scale: float) -> Array:
     scores = _scores(q, k, causal, scale)
     weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
-    return np.matmul(weights / weights.sum(-1, keepdims=True), v)
+    output: Array = np.matmul(weights / weights.sum(-1, keepdims=True), v)
+    return output
 
 
 def _numpy_gradient(position: int) -> Callable[..., Array]:
     def rule(q: Array, k: Array, v: Array, out: Array, lse: Array, g: Array, *, causal: bool, scale: float) -> Array:
         weights = np.exp(_scores(q, k, causal, scale) - lse)
+        result: Array
         if position == 2:
-            return np.matmul(np.swapaxes(weights, -1, -2), g)
+            result = np.matmul(np.swapaxes(weights, -1, -2), g)
+            return result
         slopes = np.matmul(g, np.swapaxes(v, -1, -2)) - (out * g).sum(-1, keepdims=True)
         slopes = weights * slopes * np.float32(scale)
-        return np.matmul(slopes, k) if position == 0 else np.matmul(np.swapaxes(slopes, -1, -2), q)
+        result = np.matmul(slopes, k) if position == 0 else np.matmul(np.swapaxes(slopes, -1, -2), q)
+        return result
 
     return rule
 

@@ -21,6 +21,7 @@ from tinygrad_lite.ir.types import TensorType, float32
 Array = np.ndarray[Any, Any]
 Pair = tuple[int, int]
 Pads = tuple[Pair, Pair]
+Ints = tuple[int, ...]
 
 
 def out_size(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
@@ -123,7 +124,8 @@ def _vjp(g: Node, node: Node, i: int) -> Node:
 def _composite_vjp(g: Node, node: Node, i: int) -> Node:
     from tinygrad_lite.ops import conv  # it builds on this op
 
-    return conv.gradient(g, *node.inputs, conv.Geometry(**node.attrs), i)
+    x, w = node.inputs
+    return conv.gradient(g, x, w, conv.Geometry(**node.attrs), i)
 
 
 def _cost(node: Node) -> Cost:
@@ -146,12 +148,12 @@ BY_INPUT = _op("convolution_by_input", _infer_input, _by_input)
 BY_WEIGHT = _op("convolution_by_weight", _infer_weight, _by_weight, traits="dense")
 
 
-def applies(x: Node, w: Node, padding: Pads, groups: int) -> bool:
+def applies(x: Node, w: Node, padding: tuple[Pair, ...], groups: int) -> bool:
     """Whether the op takes these operands: images in float32, one group, padding that adds, nothing empty."""
     plain = x.type.ndim == w.type.ndim == 4 and groups == 1 and min(n for p in padding for n in p) >= 0
     return plain and x.dtype is w.dtype is float32 and 0 not in (*x.shape, *w.shape)
 
 
-def convolution(x: Node, w: Node, stride: Pair, padding: Pads, dilation: Pair) -> Node:
+def convolution(x: Node, w: Node, stride: Ints, padding: tuple[Pair, ...], dilation: Ints) -> Node:
     """Cross-correlation of x (N, C, H, W) with w (O, C, KH, KW): (N, O, positions)."""
     return record(FORWARD, x, w, stride=tuple(stride), padding=tuple(map(tuple, padding)), dilation=tuple(dilation))
