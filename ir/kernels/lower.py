@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from tinygrad_lite.ir.kernels.access import Accesses, Level
-from tinygrad_lite.ir.kernels.formulas import SUM, accumulate, combine, identity, start_of, template_of
+from tinygrad_lite.ir.kernels.formulas import accumulate, combine, identity, start_of, template_of
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 from tinygrad_lite.ir.kernels.words import Check, Lowered, Scratch, Status
 from tinygrad_lite.ir.node import Node
@@ -195,7 +195,8 @@ class _Lowering(Accesses):
             return
         self.inner = Level()
         self.sweep = Level() if self.sweep_axes else self.row
-        chunked = [n for n in reductions if n.op.name == "sum" and self.axes[self.inner_axis].size > LONG]
+        length = math.prod(self.axes[i].size for i in (self.inner_axis, *self.sweep_axes))
+        chunked = [n for n in reductions if n.op.name == "sum" and length > LONG]
         for node in reductions:
             self.row.memo["value", id(node)] = self._result(node)
             self.row.body.extend(start_of(node, self._accumulator(node)))
@@ -215,11 +216,13 @@ class _Lowering(Accesses):
         self.row.body.extend(loops)
 
     def _inner_loop(self, bounds: tuple[str, str], chunked: list[Node]) -> list[Stmt]:
-        """The innermost loop; long sums are taken in chunks, so that errors do not grow with the length."""
+        """The innermost loop; long sums are taken in chunks or sweep by sweep, lest errors grow with the length."""
         if not chunked:
             return [Loop("j", *bounds, tuple(self.inner.body))]
         starts = [s for n in chunked for s in start_of(n, self._accumulator(n) + "c")]
-        ends = [Let(a, SUM[n.dtype.kind], (a, a + "c"), n.dtype.short) for n in chunked for a in [self._accumulator(n)]]
+        ends = [Let(a, combine(n), (a, a + "c"), n.dtype.short) for n in chunked for a in [self._accumulator(n)]]
+        if self.axes[self.inner_axis].size <= LONG:
+            return [*starts, Loop("j", *bounds, tuple(self.inner.body)), *ends]
         inner = Loop("j", "j0", "j1", tuple(self.inner.body))
         limit = Let("j1", f"minimum(j0 + {CHUNK}, {{0}})", (bounds[1],))
         return [Loop("j0", *bounds, (limit, *starts, inner, *ends), CHUNK)]

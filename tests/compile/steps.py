@@ -118,7 +118,7 @@ def narrow(pool: Any) -> None:
     y = ew.cast(x, pool.draw(st.sampled_from(DTYPES)))
     pool.add(y)
     if y.dtype.kind in "ui":
-        constant = pool.integer(-3, 100) if y.dtype.kind == "i" else pool.integer(1, 100)
+        constant = pool.integer(1, 100) if y.dtype.kind == "u" else pool.integer(-3, 100) or 1  # dividing by 0 raises
         rules = [ew.add, ew.mul, ew.sub, ew.floor_divide, ew.remainder, ew.maximum]
         pool.add(pool.draw(st.sampled_from(rules))(y, constant))
         pool.add(ew.power(y, pool.integer(0, 9)))

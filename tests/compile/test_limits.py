@@ -62,6 +62,18 @@ def test_products_with_many_batch_axes(workers):
         assert_same(graph, program.run(arrays), expected)
 
 
+@pytest.mark.parametrize("axes", [(0, 2), (0,), (2,), (0, 1, 2), (1, 2)])
+def test_long_sums_keep_their_digits(axes):
+    x = input("x", float32, (300, 3, 700))
+    with mode.set(trace=object()):
+        y = movement.permute(x, (2, 1, 0)) if axes == (1, 2) else x
+        out = reduce.sum(y, axes)
+    array = np.random.default_rng(0).uniform(0, 1, x.shape).astype(np.float32)
+    (got,) = Program(Graph("sums", (x,), (), (out,)), 1).run([array])
+    exact = np.asarray(array.transpose(2, 1, 0) if axes == (1, 2) else array, np.float64).sum(axes)
+    assert np.abs(got / exact - 1).max() < 2e-6
+
+
 def test_barriers_on_real_threads():
     x = input("x", float32, (257, 130))
     with mode.set(trace=object()):
