@@ -50,4 +50,4 @@ for gradient in ([3.0, 4.0], [0.3, 0.4], [0.0, 0.0]):
     norm = nn.utils.clip_grad_norm_([p], 1.0)
     print(gradient, "of norm", round(norm.item(), 4), "becomes", [round(v, 4) for v in p.grad.tolist()])
 
-model(rnn, tl.zeros(60, 4, 8), path=folder() / "a05_rnn.svg")
+model(rnn, tl.zeros(60, 4, 8), path=folder() / "a05_rnn.svg", ops=True)

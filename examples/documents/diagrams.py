@@ -283,12 +283,13 @@ def _number(value: float, colour: str) -> str:
     return f'<td bgcolor="{colour}"><font color="white">{value:g}</font></td>'
 
 
-# ---- D11: any model, from its graph
+# ---- D11: any model
 
 
-def model(module: nn.Module, *inputs: Tensor, path: str | Path, **options: object) -> Path:
-    """The traced graph: modules as clusters, every parameter once, repeated blocks drawn once."""
+def model(module: nn.Module, *inputs: Tensor, path: str | Path, ops: bool = False) -> Path:
+    """A model for one example input: its modules, or with `ops` its graph, every parameter by name."""
+    drawn = tl.trace(module, *inputs) if ops else viz.architecture(module, *inputs)
     try:
-        return viz.draw(tl.trace(module, *inputs), path, **options)
+        return viz.draw(drawn, path)
     except viz.NoRenderer as missing:
         return missing.kept

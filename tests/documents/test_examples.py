@@ -11,6 +11,7 @@ import pytest
 
 import tinygrad_lite as tl
 from tests.documents.helpers import count_parameters
+from tinygrad_lite import nn
 from tinygrad_lite.models import build
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "documents"
@@ -153,6 +154,10 @@ def test_norm_axes(diagrams):
 def test_any_model(diagrams, tmp_path):
     """Every parameter once."""
     net = build("mlp-tiny")
-    path = diagrams.model(net, tl.zeros(2, 2), path=tmp_path / "net.svg")
+    path = diagrams.model(net, tl.zeros(2, 2), path=tmp_path / "net.svg", ops=True)
     text = path.read_text()
     assert text.count("weight") == text.count("bias") == 3 and count_parameters(net) == 354
+
+
+def test_a_lone_layer_is_a_model(diagrams, tmp_path):
+    assert "matmul" in diagrams.model(nn.Linear(2, 3), tl.zeros(1, 2), path=tmp_path / "layer.svg").read_text()

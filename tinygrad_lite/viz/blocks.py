@@ -38,7 +38,7 @@ class Architecture(Presentable):
     def diagram(self, depth: int | None = None, cap: int = CAP, fold: bool = True) -> Diagram:
         """The drawing; modules more than `depth` levels down are part of the box of their parent."""
         deepest = max((len(levels(c.path)) for c in self.calls), default=0)
-        for level in range(deepest, 0, -1) if depth is None else [depth]:
+        for level in range(max(deepest, 1), 0, -1) if depth is None else [depth]:
             drawn = _Plan(self, level, fold).diagram()
             if len(drawn.boxes) <= cap:
                 return drawn
