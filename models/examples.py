@@ -23,7 +23,7 @@ class Example(NamedTuple):
 
 
 def example(model: Module, batch: int = 1) -> Example:
-    """An Example of `batch` inputs for a model of this zoo: constant ones, of the right shapes.
+    """An Example of `batch` inputs for a model of this zoo: ones of the right shapes, each tensor its own.
 
     Raises:
         TypeError: a model of another kind.
@@ -81,13 +81,15 @@ def _fpn(config: Any, batch: int) -> Example:
 
 
 def _t5(config: Any, batch: int) -> Example:
-    ids = _ids(batch, min(TOKENS, config.block_size))
-    return Example((ids, ids), (ids, ids), lambda m, x, y: m(x, m.shifted(y), y)[1])
+    shape = (batch, min(TOKENS, config.block_size))
+    return Example((_ids(*shape), _ids(*shape)), (_ids(*shape), _ids(*shape)), lambda m, x, y: m(x, m.shifted(y), y)[1])
 
 
 def _dit(config: Any, batch: int) -> Example:
-    x, one = tl.ones(batch, config.channels, config.image, config.image), _ids(batch)
-    return Example((x, one, one), (x, x, one, one), lambda m, x, e, t, y: F.mse_loss(m(m.noised(x, t, e), t, y), e))
+    shape = (batch, config.channels, config.image, config.image)
+    inputs = (tl.ones(shape), _ids(batch), _ids(batch))
+    noise = (tl.ones(shape), *inputs[1:])
+    return Example(inputs, (tl.ones(shape), *noise), lambda m, x, e, t, y: F.mse_loss(m(m.noised(x, t, e), t, y), e))
 
 
 def _autoencoder(config: Any, batch: int) -> Example:
