@@ -593,7 +593,7 @@ class CompiledFunction:
         return self._last
 
     def graph(self, stage: str = "optimised") -> Any:
-        """The latest capture at a stage: `traced` and `optimised` are Graphs, `scheduled`, `kernels`, `tape` views of it.
+        """The latest capture at a stage: `traced` and `optimised` are Graphs; `scheduled`, `kernels`, `tape` show it.
 
         Each prints, and has to_text(), to_dot(), to_svg(), to_png(), to_json(), to_networkx() and save(path).
         """

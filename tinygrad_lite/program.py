@@ -118,7 +118,7 @@ class Program:
     # ---- work -----------------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
-        """Shares of each worker, and barriers where a call needs what another worker wrote, or overwrites what it read."""
+        """Shares of each worker, and barriers where a call needs what another worker wrote or overwrites what it read."""
         load = [0] * self.workers
         since: list[tuple[Call, set[Any], set[Any]]] = []
         last_check = self._last_check()
@@ -236,8 +236,9 @@ class Program:
     def execute(self) -> None:
         """Run the tape on the bound buffers."""
         if POISON:
-            for memory in (self.arena, *([] if self.checks else self.outputs)):  # a run that fails leaves gradients alone
-                poison(memory)
+            poison(self.arena)
+            for output in () if self.checks else self.outputs:  # a run that fails leaves gradients alone
+                poison(output)
         self._run_tape()
         if self.status[0]:
             self._report()
