@@ -118,7 +118,7 @@ class Program:
     # ---- work -----------------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
-        """Shares of each worker, and barriers where a call needs what another worker wrote or overwrites what it read."""
+        """Shares of the workers; barriers where a call needs what another worker wrote or overwrites what it reads."""
         load = [0] * self.workers
         since: list[tuple[Call, set[Any], set[Any]]] = []
         last_check = self._last_check()
