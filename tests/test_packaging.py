@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAPPED = {"ir": "tinygrad_lite.ir", "ops": "tinygrad_lite.ops", "models": "tinygrad_lite.models"}
 FOLDERS = {"tinygrad_lite": "tinygrad_lite", **MAPPED}
 # The outermost layer is written as a user would write it.
-USES_THE_PUBLIC_NAMES = {"tinygrad_lite.cli", "tinygrad_lite.models", "tinygrad_lite.viz"}
+USES_THE_PUBLIC_NAMES = {"tinygrad_lite.cli", "tinygrad_lite.models", "tinygrad_lite.onnx", "tinygrad_lite.viz"}
 
 
 def module_name(file: Path) -> str:
