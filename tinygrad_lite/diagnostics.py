@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-import tinygrad_lite as tl
+from tinygrad_lite import autograd, creation
+from tinygrad_lite.autograd import enable_grad, no_grad
 from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.node import Location
 from tinygrad_lite.nn.attention import observe_weights
@@ -167,11 +168,11 @@ def gradient_by_span(rnn: Module, x: Tensor, state: Any = None, *, factor: float
         factor: draws the bound factor^span ‖∂L/∂h_T‖ beside it.
     """
     hidden = []
-    with _own_gradients(rnn), tl.enable_grad():
+    with _own_gradients(rnn), enable_grad():
         for t in range(x.shape[1]):
             _, state = rnn(x[:, t : t + 1], state)
             hidden.append(state[0] if isinstance(state, tuple) else state)
-        grads = tl.autograd.grad(hidden[-1].sum(), hidden)
+        grads = autograd.grad(hidden[-1].sum(), hidden)
     norms = np.array([_norm(g) for g in reversed(grads)])
     spans = np.arange(len(norms))
     values = {"gradient": norms}
@@ -219,7 +220,7 @@ def dead_units(
     layers = _activations(model, ("ReLU", "ReLU6")) if layers is None else layers
     if not layers:
         raise ValueError("dead_units: the model has no ReLU module; name the layers")
-    with outputs_of(layers) as found, tl.no_grad():
+    with outputs_of(layers) as found, no_grad():
         for batch in batches:
             model(batch)
     result = {}
@@ -235,7 +236,7 @@ def activation_histograms(
     """How the outputs of layers are spread over one batch; by default of all activation modules."""
     kinds = ("ReLU", "ReLU6", "LeakyReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "ELU", "SELU", "Softplus", "Mish")
     layers = _activations(model, kinds) if layers is None else layers
-    with outputs_of(layers) as found, tl.no_grad():
+    with outputs_of(layers) as found, no_grad():
         model(x)
     values = {name: np.concatenate([p.ravel() for p in parts]) for name, parts in found.items() if parts}
     counted = {name: np.histogram(v, bins) for name, v in values.items()}
@@ -267,7 +268,7 @@ def residual_variance(blocks: Sequence[Module], run: Callable[[], Any]) -> Curve
 
     handles = [block.register_forward_hook(keep) for block in blocks]
     try:
-        with tl.no_grad():
+        with no_grad():
             run()
     finally:
         for handle in handles:
@@ -297,7 +298,7 @@ def attention_report(model: Module, *inputs: Any) -> AttentionReport:
         name = path if path not in seen else f"{path}#{len(seen)}"
         seen[name] = weights.detach().numpy()
 
-    with observe_weights(note), tl.no_grad():
+    with observe_weights(note), no_grad():
         model(*inputs)
     values = {
         "entropy": np.array([entropy(w).mean() for w in seen.values()]),
@@ -317,12 +318,12 @@ def entropy(weights: Any) -> Array:
 
 def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Array:
     """(outputs, inputs) of all elements of fn(x) by all of x, one backward pass an output."""
-    with tl.enable_grad():
+    with enable_grad():
         x = x.detach().clone().requires_grad_()
         y = fn(x).reshape(-1)
         if not y.requires_grad:
             return np.zeros((y.numel(), x.numel()))
-        rows = [tl.autograd.grad(y[i], [x], retain_graph=True, allow_unused=True)[0] for i in range(y.numel())]
+        rows = [autograd.grad(y[i], [x], retain_graph=True, allow_unused=True)[0] for i in range(y.numel())]
     zero = np.zeros(x.numel())
     return np.stack([zero if row is None else row.numpy().ravel() for row in rows])
 
@@ -342,7 +343,7 @@ class JacobianProduct(Curves):
 def jacobian_product(layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> JacobianProduct:
     """Of layers one after the other: each one's Jacobian where the input reaches it, and their product's norm."""
     each, norms, product = [], [], np.eye(x.numel())
-    with tl.no_grad():
+    with no_grad():
         for layer in layers:
             each.append(jacobian(layer, x))
             product = each[-1] @ product
@@ -370,8 +371,8 @@ def count_pieces(fn: Callable[[Tensor], Tensor], low: float, high: float, steps:
 
     `fn` maps (steps + 1, 1) float64 to as many values.
     """
-    with tl.no_grad():
-        x = tl.from_numpy(low + (high - low) * np.arange(steps + 1).reshape(-1, 1) / steps)
+    with no_grad():
+        x = creation.from_numpy(low + (high - low) * np.arange(steps + 1).reshape(-1, 1) / steps)
         y = fn(x).numpy().ravel()
     slopes = np.diff(y) * steps / (high - low)
     scale = max(1.0, float(np.abs(slopes).max(initial=0.0)))
@@ -380,7 +381,7 @@ def count_pieces(fn: Callable[[Tensor], Tensor], low: float, high: float, steps:
 
 def gradient_support(fn: Callable[[Tensor], Tensor], x: Tensor, at: tuple[int, ...]) -> Array:
     """Which elements of x the output at one place depends on: where its gradient is not zero."""
-    with tl.enable_grad():
+    with enable_grad():
         x = x.detach().clone().requires_grad_()
         fn(x)[at].backward()
     return np.zeros(x.shape, bool) if x.grad is None else x.grad.numpy() != 0
@@ -388,8 +389,8 @@ def gradient_support(fn: Callable[[Tensor], Tensor], x: Tensor, at: tuple[int, .
 
 def equivariance_gap(fn: Callable[[Tensor], Tensor], x: Tensor, by: int, axis: int = -1, margin: int = 0) -> float:
     """The most that fn(shifted x) differs from shifted fn(x); places within `margin` + by of the borders aside."""
-    with tl.no_grad():
-        moved = tl.from_numpy(np.roll(x.numpy(), by, axis))
+    with no_grad():
+        moved = creation.from_numpy(np.roll(x.numpy(), by, axis))
         a, b = fn(moved).numpy(), np.roll(fn(x).numpy(), by, axis)
     inner = slice(margin + abs(by), a.shape[axis] - margin - abs(by))
     a, b = (np.moveaxis(v, axis, -1)[..., inner] for v in (a, b))
@@ -414,8 +415,8 @@ def forget_gates(lstm: Module, x: Tensor, state: Any = None) -> ForgetGates:
     The cell keeps the product of its gates of what it held: ∂c_T/∂c_0 where the gates do not see the cell.
     """
     gates = []
-    with tl.no_grad():
-        h = tl.zeros(x.shape[0], lstm.weight_hh_l0.shape[1], dtype=x.dtype) if state is None else state[0][0]
+    with no_grad():
+        h = creation.zeros(x.shape[0], lstm.weight_hh_l0.shape[1], dtype=x.dtype) if state is None else state[0][0]
         for t in range(x.shape[1]):
             z = x[:, t] @ lstm.weight_ih_l0.t() + h @ lstm.weight_hh_l0.t()
             for name in ("bias_ih_l0", "bias_hh_l0"):

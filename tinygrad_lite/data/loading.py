@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation, functional, randomness
 from tinygrad_lite.generator import Generator
 from tinygrad_lite.tensor import Tensor
 
@@ -117,14 +117,14 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
 
 def _rng(generator: Any) -> np.random.Generator:
-    """A NumPy generator of a seed, a tl.Generator, or tl's default one."""
+    """A NumPy generator of a seed, a Generator, or tl's default one."""
     if isinstance(generator, np.random.Generator):
         return generator
     if isinstance(generator, int):
         return np.random.default_rng(generator)
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"generator must be a seed or a Generator, not {type(generator).__name__}")
-    return np.random.default_rng(int(tl.randint(0, 2**31 - 1, (1,), generator=generator).item()))
+    return np.random.default_rng(int(randomness.randint(0, 2**31 - 1, (1,), generator=generator).item()))
 
 
 def default_collate(items: Sequence[Any]) -> Any:
@@ -142,15 +142,15 @@ def default_collate(items: Sequence[Any]) -> Any:
     if isinstance(first, str):
         return list(items)
     if isinstance(first, Tensor):
-        return tl.stack(list(items))
-    if isinstance(first, float):  # as tl.tensor reads one
-        return tl.tensor(list(items))
+        return functional.stack(list(items))
+    if isinstance(first, float):  # as creation.tensor reads one
+        return creation.tensor(list(items))
     if isinstance(first, np.ndarray | np.generic | bool | int):
         arrays = [np.asarray(item) for item in items]
         if any(a.shape != arrays[0].shape for a in arrays):
             shapes = sorted({a.shape for a in arrays})
             raise ValueError(f"items of one batch have different shapes {shapes}: pad them in collate_fn")
-        return tl.from_numpy(np.stack(arrays))
+        return creation.from_numpy(np.stack(arrays))
     raise TypeError(f"default_collate: cannot put {type(first).__name__} into a batch; give a collate_fn")
 
 
@@ -168,7 +168,7 @@ def pad_collate(items: Sequence[Sequence[int]], pad: int = 0, length: int | None
     for row, item in enumerate(items):
         ids[row, : len(item)] = item
         filler[row, : len(item)] = False
-    return tl.from_numpy(ids), tl.from_numpy(filler)
+    return creation.from_numpy(ids), creation.from_numpy(filler)
 
 
 class DataLoader:

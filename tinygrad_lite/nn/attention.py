@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation, functional
 from tinygrad_lite.ir.record import mode
+from tinygrad_lite.ir.types import bool_
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.cache import LayerCache
@@ -65,13 +66,13 @@ def attention_weights(
         mask = causal_mask(q.shape[-2], k.shape[-2])
     if mask is None:
         return F.softmax(scores, dim=-1)
-    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is tl.bool else scores + mask
+    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is bool_ else scores + mask
     return F.softmax(scores, dim=-1)
 
 
 def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     """(queries, keys) bool: True where the key does not come after the query."""
-    return tl.arange(queries if keys is None else keys) <= tl.arange(queries).unsqueeze(1)
+    return creation.arange(queries if keys is None else keys) <= creation.arange(queries).unsqueeze(1)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -225,10 +226,10 @@ class MultiheadAttention(Module):
         """Keys and values with the trained and the zero entry behind them, and how many those are."""
         before, batch = k.shape[1], k.shape[0]
         if self.bias_k is not None:
-            k, v = (tl.cat([x, b.expand(batch, 1, -1)], 1) for x, b in ((k, self.bias_k), (v, self.bias_v)))
+            k, v = (functional.cat([x, b.expand(batch, 1, -1)], 1) for x, b in ((k, self.bias_k), (v, self.bias_v)))
         if self.add_zero_attn:
             nothing = zeros(batch, 1, self.embed_dim, dtype=k.dtype)
-            k, v = (tl.cat([x, nothing], 1) for x in (k, v))
+            k, v = (functional.cat([x, nothing], 1) for x in (k, v))
         return k, v, k.shape[1] - before
 
     def _check_masks(self, attn: Tensor | None, padding: Tensor | None, batch: int, queries: int, keys: int) -> None:
@@ -252,7 +253,7 @@ class MultiheadAttention(Module):
         both = [F.pad(m, (0, added)) if added else m for m in (attn, padding) if m is not None]
         if not both:
             return None
-        if all(m.dtype is tl.bool for m in both):
+        if all(m.dtype is bool_ for m in both):
             return ~both[0] if len(both) == 1 else ~(both[0] | both[1])
         terms = [_additive(m, q.dtype) for m in both]
         return terms[0] if len(terms) == 1 else terms[0] + terms[1]
@@ -269,7 +270,7 @@ class MultiheadAttention(Module):
 
 def _additive(mask: Tensor, dtype: Any) -> Tensor:
     """A torch mask as a term of the scores."""
-    if mask.dtype is not tl.bool:
+    if mask.dtype is not bool_:
         return mask
     return zeros(*mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
 
@@ -366,7 +367,7 @@ class Attention(Module):
             if positions is None:
                 raise ValueError("Attention: a cache needs the positions of its input")
             k, v = cache.update(k, v, positions)
-            seen = tl.arange(k.shape[2]) <= positions.unsqueeze(1)
+            seen = creation.arange(k.shape[2]) <= positions.unsqueeze(1)
             mask, causal = _joined(mask, seen), False
         mask, causal = self._masks(mask, key_padding_mask, causal, x.shape[0], x.shape[1], k.shape[2])
         p = self.dropout if self.training else 0.0
@@ -410,7 +411,7 @@ def _joined(mask: Tensor | None, allowed: Tensor) -> Tensor:
     """A mask, bool or additive, further restricted to where `allowed` is True."""
     if mask is None:
         return allowed
-    if mask.dtype is tl.bool:
+    if mask.dtype is bool_:
         return mask & allowed
     return mask.masked_fill(~allowed, -math.inf)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation
 from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.ir.types import int8
 from tinygrad_lite.tensor import Tensor
 
 
@@ -14,7 +15,7 @@ class LayerCache:
 
     def __init__(self, batch: int, heads: int, capacity: int, width: int, dtype: Any = None) -> None:
         self.batch, self.heads, self.capacity, self.width = batch, heads, capacity, width
-        self.keys, self.values = (tl.zeros(batch, heads, capacity, width, dtype=dtype) for _ in range(2))
+        self.keys, self.values = (creation.zeros(batch, heads, capacity, width, dtype=dtype) for _ in range(2))
 
     def update(self, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Store the keys and values (batch, heads, T, width) of `positions` (T,); all of them, capacity long.
@@ -59,12 +60,12 @@ class QuantisedLayerCache(LayerCache):
 
     def __init__(self, batch: int, heads: int, capacity: int, width: int, dtype: Any = None) -> None:
         self.batch, self.heads, self.capacity, self.width = batch, heads, capacity, width
-        self.keys, self.values = (tl.zeros(batch, heads, capacity, width, dtype=tl.int8) for _ in range(2))
-        self.key_scale, self.value_scale = (tl.zeros(batch, heads, capacity, 1, dtype=dtype) for _ in range(2))
+        self.keys, self.values = (creation.zeros(batch, heads, capacity, width, dtype=int8) for _ in range(2))
+        self.key_scale, self.value_scale = (creation.zeros(batch, heads, capacity, 1, dtype=dtype) for _ in range(2))
 
     def _packed(self, x: Tensor) -> tuple[Tensor, ...]:
         scale = x.detach().abs().amax(dim=-1, keepdim=True) / 127.0
-        return (x.detach() / scale.clamp(min=1e-12)).round().to(tl.int8), scale
+        return (x.detach() / scale.clamp(min=1e-12)).round().to(int8), scale
 
     def _stores(self) -> tuple[Tensor, ...]:
         return self.keys, self.key_scale, self.values, self.value_scale

@@ -1,11 +1,11 @@
 """The functions of torch.nn.functional, from where they are defined."""
 
-from tinygrad_lite.functional import embedding, linear, one_hot, pad, sigmoid, tanh
 from tinygrad_lite.functional import activations as _activations
 from tinygrad_lite.functional import convolution as _convolution
 from tinygrad_lite.functional import ctc as _ctc
 from tinygrad_lite.functional import distances as _distances
 from tinygrad_lite.functional import dropouts as _dropouts
+from tinygrad_lite.functional import embedding, linear, one_hot, pad, sigmoid, tanh
 from tinygrad_lite.functional import losses as _losses
 from tinygrad_lite.functional import nn as _nn
 from tinygrad_lite.functional import normalization as _normalization

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation, functional
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
@@ -83,7 +83,7 @@ class LearnedPositions(Module):
 def rotate_half(x: Tensor) -> Tensor:
     """(a, b) to (-b, a), the halves of the last axis."""
     half = x.shape[-1] // 2
-    return tl.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return functional.cat([-x[..., half:], x[..., :half]], dim=-1)
 
 
 class RotaryPositions(Module):
@@ -158,8 +158,8 @@ class RelativePositionBias(Module):
         reach = max(queries, keys)
         table = distance_buckets(np.arange(1 - reach, reach), self.buckets, self.furthest, self.two_sided)
         by_distance = F.embedding(from_numpy(table), self.weight)  # (2 reach - 1, heads)
-        at = tl.arange(queries) if positions is None else positions
-        index = tl.arange(keys) - at.unsqueeze(1) + (reach - 1)
+        at = creation.arange(queries) if positions is None else positions
+        index = creation.arange(keys) - at.unsqueeze(1) + (reach - 1)
         return F.embedding(index, by_distance).permute(2, 0, 1)
 
     def extra_repr(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import randomness
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.norm import LayerNorm
 from tinygrad_lite.tensor import Tensor
@@ -34,7 +34,7 @@ class DropPath(Module):
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return input
-        kept = tl.rand(input.shape[0], *(1,) * (input.dim() - 1)) >= self.p
+        kept = randomness.rand(input.shape[0], *(1,) * (input.dim() - 1)) >= self.p
         return input * (kept.to(input.dtype) / (1 - self.p))
 
     def extra_repr(self) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.attention import MultiheadAttention
@@ -329,5 +329,5 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz): 0 where the key does not come after the query, -inf elsewhere."""
-        later = tl.arange(sz) > tl.arange(sz).unsqueeze(1)
-        return tl.zeros(sz, sz, dtype=dtype).masked_fill(later, -math.inf)
+        later = creation.arange(sz) > creation.arange(sz).unsqueeze(1)
+        return creation.zeros(sz, sz, dtype=dtype).masked_fill(later, -math.inf)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation, functional
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.tensor import Tensor
@@ -42,7 +42,7 @@ class AveragedModel(Module):
         super().__init__()
         self.module = copy.deepcopy(model)
         self.module.requires_grad_(False)
-        self.register_buffer("n_averaged", tl.tensor(0.0))
+        self.register_buffer("n_averaged", creation.tensor(0.0))
         self.avg_fn = get_swa_avg_fn() if avg_fn is None else avg_fn
         self.use_buffers = use_buffers
 
@@ -59,7 +59,7 @@ class AveragedModel(Module):
                 pairs += [(a, b) for a, b in buffers if a.is_floating_point()]
             for average, value in pairs:
                 taken = self.avg_fn(average, value.detach(), count)
-                average.copy_(tl.where(count == 0, value.detach(), taken))
+                average.copy_(functional.where(count == 0, value.detach(), taken))
             for average, value in buffers:
                 if not self.use_buffers or not average.is_floating_point():
                     average.copy_(value)

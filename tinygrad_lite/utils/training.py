@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tinygrad_lite as tl
+from tinygrad_lite import creation
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.tensor import Tensor
 
@@ -68,7 +68,7 @@ def accumulate(loss_of: Callable[..., Tensor], batch: Sequence[Tensor], pieces: 
     if len(sizes) != 1 or pieces < 1 or next(iter(sizes)) % pieces:
         raise ValueError(f"accumulate: {pieces} pieces do not divide batches of {', '.join(map(str, sorted(sizes)))}")
     size = next(iter(sizes)) // pieces
-    total = tl.tensor(0.0)
+    total = creation.tensor(0.0)
     for i in range(pieces):
         loss = loss_of(*(x[i * size : (i + 1) * size] for x in batch)) / pieces
         loss.backward()
