@@ -132,8 +132,10 @@ class Scheduled(_Late):
                 else ""
             )
             where = f"  {own[0].phase} {own[0].scope}".rstrip() if own else ""
-            number = numbers.get(id(group), "in a loop")
-            yield f"group {number}: {group.kind} over {list(group.shape)}{axes}{cost}{where}", group.nodes
+            title = (
+                f"group {numbers[id(group)]}" if id(group) in numbers else "loop, its body's kernels are on the tape"
+            )
+            yield f"{title}: {group.kind} over {list(group.shape)}{axes}{cost}{where}", group.nodes
 
     def _lines_with_operands(self, node: Node, names: dict[int, str], comments: bool) -> list[tuple[str, Node | None]]:
         """The node's line after those of operands that no group computes, views and constants."""

@@ -14,7 +14,8 @@ _ALONE = {
     "attention": "attention is a kernel of its own",
     "scatter": "a scatter changes memory in place",
     "opaque": "its kernel is native code of its own",
-    "loop": "a loop's body is scheduled by itself",
+    "scan": "a loop's body is scheduled by itself",
+    "convolution": "a convolution is a kernel of its own",
 }
 
 
