@@ -72,17 +72,18 @@ class Decoder:
             raise ValueError(f"{total} tokens exceed the capacity of {self.capacity} tokens (at most block_size)")
         logits = []
         with tl.no_grad():
-            for first, last in pieces(ids.shape[1]):
-                logits.append(self._piece(ids[:, first:last]))
+            spans = list(pieces(ids.shape[1]))
+            for first, last in spans:
+                logits.append(self._piece(ids if len(spans) == 1 else ids[:, first:last].contiguous()))
                 self.length += last - first
         return logits[0] if len(logits) == 1 else tl.cat(logits, dim=1)
 
     def _piece(self, ids: Tensor) -> Tensor:
         if self.recurrent:
-            logits, self.extra = self.step(ids.contiguous(), self.extra)
+            logits, self.extra = self.step(ids, self.extra)
             return logits
-        positions = tl.arange(self.length, self.length + ids.shape[1])
-        return self.step(ids.contiguous(), positions, self.extra)
+        positions = tl.from_numpy(np.arange(self.length, self.length + ids.shape[1]))
+        return self.step(ids, positions, self.extra)
 
     def rewind(self, length: int = 0) -> None:
         """Forget all but the first `length` tokens: another text may continue the same prefix."""
@@ -177,7 +178,8 @@ class Sampling(NamedTuple):
 
     def choose(self, logits: Array, before: Array, rng: np.random.Generator) -> Array:
         """(B,) ids from logits (B, V), given the ids before them (B, T)."""
-        logits = self.adjusted(logits, before)
+        if self.temperature != 0 or self.repetition_penalty != 1.0:
+            logits = self.adjusted(logits, before)
         if self.temperature == 0:
             return logits.argmax(axis=-1)
         # Gumbel's trick: the largest of logits plus this noise is a draw from their softmax
@@ -305,12 +307,12 @@ def _continued(
     ids, block = np.array(idx.numpy()), decoder.capacity
     done = np.zeros(len(ids), bool)
     for _ in range(n):
-        new = tl.from_numpy(ids[:, decoder.length :])
+        new = tl.from_numpy(ids[:, decoder.length :].copy())
         if block is None or ids.shape[1] <= block:
             logits = decoder.feed(new)
         else:
             logits = window(tl.from_numpy(ids[:, -block:].copy()))
-        chosen = how.choose(logits[:, -1].numpy(), ids, rng)
+        chosen = how.choose(logits.numpy()[:, -1], ids, rng)
         chosen = np.where(done, ids[:, -1], chosen)
         ids = np.concatenate([ids, chosen[:, None].astype(ids.dtype)], axis=1)
         done |= np.isin(chosen, stops)
@@ -376,7 +378,7 @@ def _beams(decoder: Decoder, ids: Array, n: int, penalty: float, stops: list[int
     scores[0] = 0.0  # at first all rows are the same: one of them counts
     finished: list[tuple[float, float, Array]] = []
     for step in range(n):
-        logits = decoder.feed(tl.from_numpy(ids[:, decoder.length :].copy()))[:, -1].numpy()
+        logits = decoder.feed(tl.from_numpy(ids[:, decoder.length :].copy())).numpy()[:, -1]
         total = (scores[:, None] + log_softmax(logits)).ravel()
         ranked = np.argsort(-total, kind="stable")[: 2 * beams]
         rows, tokens = np.divmod(ranked, logits.shape[-1])
