@@ -273,9 +273,7 @@ def generate(
     how = Sampling(temperature, top_k, top_p, repetition_penalty)
     how.check()
     if idx.dim() != 2 or not idx.shape[1]:
-        raise ValueError(
-            f"generation goes on from ids of shape (batch, length >= 1), not {tuple(idx.shape)}"
-        )
+        raise ValueError(f"generation goes on from ids of shape (batch, length >= 1), not {tuple(idx.shape)}")
     block = getattr(model.config, "block_size", None)
     if block is not None and not sliding and idx.shape[1] + n - 1 > block:
         raise ValueError(
