@@ -16,7 +16,7 @@ from tinygrad_lite.ir.schedule.why import borders
 from tinygrad_lite.memory import Memory
 
 if TYPE_CHECKING:
-    from tinygrad_lite.capture import Capture
+    from tinygrad_lite.captured import Capture
 
 TOP = 12  # rows of each list that are printed
 

@@ -24,7 +24,7 @@ from tinygrad_lite.runtime.clock import Peaks, peaks, ticks_per_second
 from tinygrad_lite.runtime.workers import pool
 
 if TYPE_CHECKING:
-    from tinygrad_lite.capture import Capture
+    from tinygrad_lite.captured import Capture
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad_lite.interpreter import evaluate
 
 if TYPE_CHECKING:
-    from tinygrad_lite.capture import Capture
+    from tinygrad_lite.captured import Capture
     from tinygrad_lite.tensor import Tensor
 
 TOLERANCE = {"float32": (2e-4, 2e-5), "float64": (1e-9, 1e-11)}
