@@ -11,6 +11,7 @@ import pytest
 import tinygrad_lite as tl
 from tests.documents.helpers import close, count_parameters, pieces, same_bits, seeded, t, value
 from tinygrad_lite import nn
+from tinygrad_lite.models.mlp import fold_network, shallow_network
 from tinygrad_lite.nn import functional as F
 
 
@@ -33,8 +34,7 @@ def fill(net, *values):
 
 def folds(depth):
     """|2x - 1| applied `depth` times: two units a hidden layer."""
-    first, middle, last = ([[2.0], [-2.0]], [-1.0, 1.0]), ([[2.0, 2], [-2, -2]], [-1.0, 1.0]), ([[1.0, 1.0]], [0.0])
-    return fill(mlp(1, *[2] * depth, 1), first, *[middle] * (depth - 1), last)
+    return fold_network(depth).double()
 
 
 def on(net, points, run):
@@ -80,9 +80,7 @@ def test_DEP_05_every_value_twice(run):
 @pytest.mark.parametrize("width", [1, 3, 7, 1023])
 def test_DEP_06_width_adds(run, width):
     """Kinks at i / (w + 1), w + 1 a power of two: a grid of quarters of their distance."""
-    hidden = ([[1.0]] * width, [-i / (width + 1) for i in range(1, width + 1)])
-    signs = [[1.0 if i % 2 else -1.0 for i in range(width)]]
-    net = fill(mlp(1, width, 1), hidden, (signs, [0.0]))
+    net = shallow_network(width).double()
     assert pieces(on(net, np.arange(4 * (width + 1) + 1) / (4 * (width + 1)), run)) == width + 1
 
 
