@@ -129,10 +129,19 @@ class Graph(Presentable):
 
 
 def _flatten(graph: Graph) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
-    """Rows a node (op name, input indices, attrs, type, location), and the indices of args, states, outputs, updates."""
+    """A row a node (op, input indices, attrs, type, location); the indices of args, states, outputs, updates."""
     index = {id(n): i for i, n in enumerate(graph.nodes)}
-    rows = [(n.op, [index[id(i)] for i in n.inputs], dict(n.attrs), n.type, tuple(n.location) if n.location else None) for n in graph.nodes]
-    groups = [graph.args, graph.states, graph.outputs, [u.state for u in graph.updates], [u.value for u in graph.updates]]
+    rows = [
+        (n.op, [index[id(i)] for i in n.inputs], dict(n.attrs), n.type, tuple(n.location) if n.location else None)
+        for n in graph.nodes
+    ]
+    groups = [
+        graph.args,
+        graph.states,
+        graph.outputs,
+        [u.state for u in graph.updates],
+        [u.value for u in graph.updates],
+    ]
     return rows, [[index[id(n)] for n in group] for group in groups]
 
 
@@ -141,7 +150,9 @@ def copied(graph: Graph) -> Graph:
     return _restore(graph.name, *_flatten(graph), graph.meta)
 
 
-def _restore(name: str, rows: list[tuple[Op, list[int], dict[str, Any], Any, Any]], groups: list[list[int]], meta: dict[str, Any]) -> Graph:
+def _restore(
+    name: str, rows: list[tuple[Op, list[int], dict[str, Any], Any, Any]], groups: list[list[int]], meta: dict[str, Any]
+) -> Graph:
     nodes: list[Node] = []
     for op, inputs, attrs, type, location in rows:
         nodes.append(Node(op, tuple(nodes[i] for i in inputs), attrs, type, Location(*location) if location else None))

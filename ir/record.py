@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
 from tinygrad_lite.ir.node import GradMeta, Location, Node
 from tinygrad_lite.ir.op import Kind, Op, op_named, register
 from tinygrad_lite.ir.types import TensorType, dtype_of, float32
@@ -82,7 +83,12 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
         if i.type.dtype.is_half and op.kind not in _CARRIES and op.name not in _CARRYING_OPS:
             return _in_float32(op, inputs, attrs)
     result = op.infer(*[i.type for i in inputs], **attrs)
-    needs_grad = mode.grad_enabled and op.vjp is not None and result.dtype.kind == "f" and any(i.grad is not None for i in inputs)
+    needs_grad = (
+        mode.grad_enabled
+        and op.vjp is not None
+        and result.dtype.kind == "f"
+        and any(i.grad is not None for i in inputs)
+    )
     grad = GradMeta() if needs_grad else None
     if mode.trace is not None:
         return Node(op, inputs, attrs, result, here(), None, grad)
@@ -106,7 +112,8 @@ def _in_float32(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node
 def _value(node: Node, op: Op) -> Any:
     if node.value is None:
         raise RuntimeError(
-            f"{op.name}: a value traced by tl.compile was used outside its capture. Return it from the compiled function instead"
+            f"{op.name}: a value traced by tl.compile was used outside its capture. "
+            "Return it from the compiled function instead"
         )
     return node.value
 

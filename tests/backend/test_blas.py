@@ -23,8 +23,13 @@ def matrix(rng, shape, dtype, transposed):
 def described(*arrays):
     sizes = (arrays[0].shape[-2], arrays[1].shape[-1], arrays[0].shape[-1])
     strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
-    return (sizes, tuple(a.ctypes.data for a in arrays), tuple(s[-2:] for s in strides), arrays[2].shape[:-2],
-            tuple(s[:-2] for s in strides))
+    return (
+        sizes,
+        tuple(a.ctypes.data for a in arrays),
+        tuple(s[-2:] for s in strides),
+        arrays[2].shape[:-2],
+        tuple(s[:-2] for s in strides),
+    )
 
 
 def run(function, words, split, swapped=False):

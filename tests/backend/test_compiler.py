@@ -86,7 +86,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path):
     assert origins(source, cache) == "compiled"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Cache(tmp_path)                                     # warned once
+        Cache(tmp_path)  # warned once
 
 
 def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 def test_a_read_only_folder_is_read(tmp_path, monkeypatch):
     source = SOURCE.format(5)
     origins(source, Cache(tmp_path))
-    monkeypatch.setattr(os, "access", lambda *_: False)     # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     cache = Cache(tmp_path)
     assert origins(source, cache) == "disk"
     load_kernels({"k": SOURCE.format(8)}, cache)
@@ -131,7 +131,7 @@ def test_the_least_recently_used_files_go(cache):
     for i in range(4):
         cache.put(f"k{i}", "symbol", bytes(1000))
         os.utime(cache.path(f"k{i}"), (i, i))
-    assert cache.get("k0") == ("symbol", bytes(1000))       # which makes it the latest
+    assert cache.get("k0") == ("symbol", bytes(1000))  # which makes it the latest
     cache.trim(limit=2500)
     assert sorted(p.name for p in cache.folder.iterdir()) == [f"k0{SUFFIX}", f"k3{SUFFIX}"]
 
@@ -160,11 +160,14 @@ def kernel(args, lo, hi, worker):
 """
 
 
-@pytest.mark.parametrize("source,message", [
-    (RAISES, "may raise"),
-    ("def kernel(args, lo, hi, worker):\n    unknown(args)\n", "unknown"),
-    ("def kernel(args, lo, hi, worker)\n    pass\n", "expected"),
-])
+@pytest.mark.parametrize(
+    "source,message",
+    [
+        (RAISES, "may raise"),
+        ("def kernel(args, lo, hi, worker):\n    unknown(args)\n", "unknown"),
+        ("def kernel(args, lo, hi, worker)\n    pass\n", "expected"),
+    ],
+)
 def test_refusals_show_the_source(cache, source, message):
     with pytest.raises(CompileError, match=message) as caught:
         load_kernels({"k": source}, cache)
@@ -200,8 +203,13 @@ print(kernels.compiled + fixed.compiled, "numba" in sys.modules)
 def start(folder):
     environment = {**os.environ, "TINYGRAD_LITE_CACHE_DIR": str(folder)}
     program = f"LOOP = {LOOP!r}\n{PROCESS}"
-    return subprocess.Popen([sys.executable, "-W", "error", "-c", program], env=environment, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", program],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def finish(process):

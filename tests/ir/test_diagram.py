@@ -127,7 +127,14 @@ def test_files_by_extension(tmp_path, extension: str):
     path = tmp_path / "deeper" / f"step{extension}"
     assert viz.draw(mlp_step(), path) == path
     content = path.read_bytes()
-    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".dot": b"digraph", ".json": b"{", ".txt": b"graph", ".html": b"<!doctype"}
+    starts = {
+        ".png": b"\x89PNG",
+        ".svg": b"<?xml",
+        ".dot": b"digraph",
+        ".json": b"{",
+        ".txt": b"graph",
+        ".html": b"<!doctype",
+    }
     assert content.startswith(starts[extension])
     assert list(path.parent.iterdir()) == [path]  # no temporary file stays
     if extension == ".txt":

@@ -62,7 +62,7 @@ def test_counters_add_up_until_reset(kernels):
 
 
 def test_empty_shares_are_skipped():
-    tape = Tape([Instruction(1, 0, ((3, 3), (5, 4)), barrier=False)] * 3, 2)     # address 1 would crash
+    tape = Tape([Instruction(1, 0, ((3, 3), (5, 4)), barrier=False)] * 3, 2)  # address 1 would crash
     tape.run()
 
 
@@ -130,7 +130,7 @@ def test_an_interrupt_surfaces_after_the_run(kernels):
     assert (buffers[0] == 4).all()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")        # forking with threads is the point
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking with threads is the point
 def test_a_forked_child_makes_its_own_workers(kernels):
     tape, buffers, _args = reversing_tape(kernels, 30, 4, 2)
     tape.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ALIGNMENT = 64              # a cache line, and the widest vector
+ALIGNMENT = 64  # a cache line, and the widest vector
 
 
 def aligned(nbytes: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from .arena import aligned
 from .workers import pool
 
-ROW, SHARE = 5, 8                           # int64 words of a row, and of a worker's entry in the job
+ROW, SHARE = 5, 8  # int64 words of a row, and of a worker's entry in the job
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Instruction:
     """A call `kernel(args, lo, hi, worker)` on every worker, each with its own [lo, hi); empty ones are skipped.
 
     `address` is the kernel's, `args_address` that of its int64 words. After a `barrier` every worker sees what was
-    written before it; a run ends with one anyway. After a `stop` (and its barrier) the run ends if the error cell is set.
+    written before it; a run ends with one anyway. After a `stop` (and its barrier) the run ends if the error cell is
+    set.
     """
 
     address: int
@@ -37,10 +38,11 @@ def even_parts(extent: int, workers: int, grain: int = 1) -> tuple[tuple[int, in
 class Tape:
     """Instructions packed for `workers` threads. The caller keeps alive what their addresses point at.
 
-    `order` are the rows, where instructions repeat: the instruction's number, how many bytes further on its words are, and
-    whether its `stop` counts. By default each instruction is one row.
+    `order` are the rows, where instructions repeat: the instruction's number, how many bytes further on its words are,
+    and whether its `stop` counts. By default each instruction is one row.
 
-    Cycle counters are always on: `ticks[w, i]` are the cycles that worker w spent in row i since they were last reset, `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
+    Cycle counters are always on: `ticks[w, i]` are the cycles that worker w spent in row i since they were last reset,
+    `barrier_ticks[w, i]` those it waited after it. Runs are serialised over the process.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Tape:
             if len(instruction.parts) != workers:
                 raise ValueError(f"{len(instruction.parts)} parts for {workers} workers: {instruction}")
         self._rows = aligned(8 * ROW * workers * count).view(np.int64).reshape(workers, count, ROW)
-        pitch = -(-2 * count // 8) * 8                      # whole cache lines: each worker writes to its own
+        pitch = -(-2 * count // 8) * 8  # whole cache lines: each worker writes to its own
         counters = aligned(8 * pitch * workers).view(np.int64).reshape(workers, pitch)
         self.ticks, self.barrier_ticks = counters[:, :count], counters[:, count : 2 * count]
         self._job = aligned(8 * SHARE * workers).view(np.int64).reshape(workers, SHARE)
@@ -69,7 +71,7 @@ class Tape:
             rows[...] = np.array(table, np.int64).reshape(-1, ROW)[numbers]
             rows[:, 1] += further
             rows[:, 4] &= 1 + 2 * stops
-            rows[-1:, 4] &= 2                               # a run ends with a barrier anyway
+            rows[-1:, 4] &= 2  # a run ends with a barrier anyway
             self._job[worker, :4] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell)
         self._job_address: int = self._job.ctypes.data
 

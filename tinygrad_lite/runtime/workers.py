@@ -18,11 +18,11 @@ from tinygrad_lite.backends.numba.compiler import load_kernels
 from .arena import aligned
 
 MAX_WORKERS = 256
-SEMAPHORE_BYTES = 32                        # sem_t; macOS has handles instead
+SEMAPHORE_BYTES = 32  # sem_t; macOS has handles instead
 # Bytes from the pool's start. Words that different threads write lie in different cache lines.
 ARRIVED, GENERATION, JOB, WORKERS, SEMAPHORES = 0, 64, 128, 136, 256
-YIELD, WAIT, POST = 24, 25, 26              # words that hold functions of the operating system
-SPINS = 2000                                # under 2 µs; then the core goes to whoever else needs it, perhaps a worker
+YIELD, WAIT, POST = 24, 25, 26  # words that hold functions of the operating system
+SPINS = 2000  # under 2 µs; then the core goes to whoever else needs it, perhaps a worker
 
 # One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks, error cell. Row: kernel, args, lo, hi, and
 # 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later instruction sets it.
@@ -88,7 +88,7 @@ def kernel(args, lo, hi, worker):
         SHARE
         BARRIER
 """
-ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)       # calls release the GIL
+ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)  # calls release the GIL
 
 
 def expand(source: str) -> str:
@@ -148,8 +148,8 @@ class Pool:
         self.lock = threading.RLock()
         self._memory = aligned(SEMAPHORES + MAX_WORKERS * (8 + SEMAPHORE_BYTES))
         self.address: int = self._memory.ctypes.data
-        self._started = 1                                   # worker 0 is the caller
-        self._words = self._memory[:SEMAPHORES + 8 * MAX_WORKERS].view("int64")
+        self._started = 1  # worker 0 is the caller
+        self._words = self._memory[: SEMAPHORES + 8 * MAX_WORKERS].view("int64")
         self._system = ctypes.CDLL(None)
         wait, post = _SEMAPHORE_FUNCTIONS
         for word, name in ((YIELD, "sched_yield"), (WAIT, wait), (POST, post)):
@@ -168,8 +168,12 @@ class Pool:
             raise ValueError(f"{workers} workers; at most {MAX_WORKERS}")
         for worker in range(self._started, workers):
             self._words[SEMAPHORES // 8 + worker] = self._semaphore(worker)
-            threading.Thread(target=self._serve, args=(self.address, 0, 0, worker), daemon=True,
-                             name=f"tinygrad_lite worker {worker}").start()
+            threading.Thread(
+                target=self._serve,
+                args=(self.address, 0, 0, worker),
+                daemon=True,
+                name=f"tinygrad_lite worker {worker}",
+            ).start()
             self._started = worker + 1
 
     def _semaphore(self, worker: int) -> int:
@@ -183,8 +187,9 @@ class Pool:
         return place
 
 
-_SEMAPHORE_FUNCTIONS = (("dispatch_semaphore_wait", "dispatch_semaphore_signal") if sys.platform == "darwin"
-                        else ("sem_wait", "sem_post"))
+_SEMAPHORE_FUNCTIONS = (
+    ("dispatch_semaphore_wait", "dispatch_semaphore_signal") if sys.platform == "darwin" else ("sem_wait", "sem_post")
+)
 _pool: Pool | None = None
 _pool_lock = threading.Lock()
 

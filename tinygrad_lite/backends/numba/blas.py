@@ -168,8 +168,9 @@ def _batch_loop(tag: str, first: int, addresses: tuple[int, int, int], offsets: 
     names = ("e0", "e1", "e2", *(f"s{x}{i}" for x in "abc" for i in range(3)))
     words, size = {name: first + i for i, name in enumerate(names)}, ITEMSIZE[tag]
     a, b, c = (f" + {size} * {o}" if o else "" for o in offsets)
-    return BATCH_LOOP.format(**words, a=addresses[0], b=addresses[1], c=addresses[2], size=size,
-                             a_offset=a, b_offset=b, c_offset=c)
+    return BATCH_LOOP.format(
+        **words, a=addresses[0], b=addresses[1], c=addresses[2], size=size, a_offset=a, b_offset=b, c_offset=c
+    )
 
 
 def matmul_kernel(tag: str, split: str) -> str:
@@ -189,7 +190,7 @@ def matmul_kernel(tag: str, split: str) -> str:
     rows, columns = ("hi - lo" if split == s else f"w[{i}]" for s, i in (("rows", 3), ("cols", 4)))
     span = "lo, hi" if split == "batch" else "w[12] * w[13] * w[14]"
     gemm = "sgemm" if tag == "f32" else "dgemm"
-    flag_a, flag_b = (f"{ord('T')} if w[{i}] else {ord('N')}" for i in (1, 2))      # BLAS sees C^T = B^T @ A^T
+    flag_a, flag_b = (f"{ord('T')} if w[{i}] else {ord('N')}" for i in (1, 2))  # BLAS sees C^T = B^T @ A^T
     return f"""\
 def kernel(args, lo, hi, worker):
     w = i64_at(args)
@@ -207,8 +208,8 @@ def kernel(args, lo, hi, worker):
 def strided_matmul_kernel(tag: str, split: str) -> str:
     """Source of C[t] = A[t] @ B[t] for any dtype and strides, by three loops; words as `strided_words` lays them out:
 
-        0 m  1 n  2 k   3 A  4 B  5 C   6-7, 8-9, 10-11 strides of the last two axes of A, B, C
-        12-14 batch extents   15-17, 18-20, 21-23 batch strides of A, B, C
+    0 m  1 n  2 k   3 A  4 B  5 C   6-7, 8-9, 10-11 strides of the last two axes of A, B, C
+    12-14 batch extents   15-17, 18-20, 21-23 batch strides of A, B, C
     """
     total = tag if tag in ("f32", "f64") else "i64"
     span = {"rows": "lo, hi", "cols": "w[0]", "batch": "w[0]"}[split]

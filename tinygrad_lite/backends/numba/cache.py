@@ -18,7 +18,7 @@ from pathlib import Path
 MAGIC = b"tinygrad_lite kernel 1\n"
 SUFFIX = ".kernel"
 LIMIT_BYTES = 512 << 20
-STALE_SECONDS = 3600                    # a temporary file older than this lost its writer
+STALE_SECONDS = 3600  # a temporary file older than this lost its writer
 _warned: set[str] = set()
 
 
@@ -81,7 +81,7 @@ class Cache:
             return None
         if found and self.writable:
             with contextlib.suppress(OSError):
-                os.utime(self.path(key))                # the least recently used go first
+                os.utime(self.path(key))  # the least recently used go first
         return found
 
     def put(self, key: str, symbol: str, code: bytes) -> None:
@@ -94,7 +94,7 @@ class Cache:
                 file.write(_pack(symbol, code))
             os.replace(temporary, self.path(key))
             self._stored = True
-        except OSError:                                 # full, or read-only after all
+        except OSError:  # full, or read-only after all
             if temporary:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)

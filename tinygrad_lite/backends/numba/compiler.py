@@ -85,7 +85,7 @@ def environment() -> str:
 def _cpu() -> tuple[str, str]:
     try:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    except RuntimeError:                                # no feature list on this platform
+    except RuntimeError:  # no feature list on this platform
         return llvm.get_host_cpu_name(), ""
 
 
@@ -105,7 +105,8 @@ class _Engine:
 
         def machine() -> llvm.TargetMachine:
             return llvm.Target.from_triple(triple).create_target_machine(
-                cpu=name, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
+                cpu=name, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
+            )
 
         self.machine = machine()
         self._jit = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())

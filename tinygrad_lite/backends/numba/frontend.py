@@ -28,14 +28,55 @@ from . import intrinsics
 from .scalars import scalar_names
 
 I64 = ir.IntType(64)
-PASSES = (TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA, NopythonTypeInference, PreLowerStripPhis,
-          IRLegalization, AnnotateTypes, NativeLowering, NoPythonBackend)
-PUBLIC = ("where", "sum_add", "tile_matmul", "tile_taps", "tile_transpose", "maximum", "minimum", "floordiv", "mod", "truncdiv",
-          "f16_at", "bf16_at", "load_f16", "load_bf16", "store_f16", "store_bf16", "f16", "bf16",
-          "truncmod", "nonzero", "shift_left", "shift_right", "copysign",
-          "int_pow", "check_index", "atomic_add",
-          "atomic_load", "atomic_store", "call_kernel", "call_plain", "call_two", "ticks", "pause", "sgemm",
-          "dgemm")
+PASSES = (
+    TranslateByteCode,
+    FixupArgs,
+    IRProcessing,
+    ReconstructSSA,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+    IRLegalization,
+    AnnotateTypes,
+    NativeLowering,
+    NoPythonBackend,
+)
+PUBLIC = (
+    "where",
+    "sum_add",
+    "tile_matmul",
+    "tile_taps",
+    "tile_transpose",
+    "maximum",
+    "minimum",
+    "floordiv",
+    "mod",
+    "truncdiv",
+    "f16_at",
+    "bf16_at",
+    "load_f16",
+    "load_bf16",
+    "store_f16",
+    "store_bf16",
+    "f16",
+    "bf16",
+    "truncmod",
+    "nonzero",
+    "shift_left",
+    "shift_right",
+    "copysign",
+    "int_pow",
+    "check_index",
+    "atomic_add",
+    "atomic_load",
+    "atomic_store",
+    "call_kernel",
+    "call_plain",
+    "call_two",
+    "ticks",
+    "pause",
+    "sgemm",
+    "dgemm",
+)
 _names: dict[str, Any] = {}
 
 
@@ -75,8 +116,7 @@ class _Library(JITCodeLibrary):
 
 def _flags() -> Any:
     flags = compiler.Flags()
-    registry.cpu_target.options.parse_as_flags(
-        flags, {"nopython": True, "fastmath": False, "error_model": "numpy"})
+    registry.cpu_target.options.parse_as_flags(flags, {"nopython": True, "fastmath": False, "error_model": "numpy"})
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.enable_pyobject = False
     return flags
@@ -89,8 +129,17 @@ def _lower(function: Any, symbol: str) -> tuple[ir.Module, str]:
     with global_compiler_lock:
         library = _Library(target_context.codegen(), symbol)
         library.enable_object_caching()
-        result = compiler.compile_extra(typing_context, target_context, function, [types.int64] * 4, types.void,
-                                        _flags(), {}, library=library, pipeline_class=_Pipeline)
+        result = compiler.compile_extra(
+            typing_context,
+            target_context,
+            function,
+            [types.int64] * 4,
+            types.void,
+            _flags(),
+            {},
+            library=library,
+            pipeline_class=_Pipeline,
+        )
     return library.module, result.fndesc.llvm_func_name
 
 
@@ -135,9 +184,37 @@ def compile_source(source: str, symbol: str, machine: llvm.TargetMachine) -> tup
     return module, machine.emit_object(module)
 
 
-LIBM = ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
-        "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "tgamma", "pow", "hypot", "fmod",
-        "fma", "nextafter")
+LIBM = (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "lgamma",
+    "tgamma",
+    "pow",
+    "hypot",
+    "fmod",
+    "fma",
+    "nextafter",
+)
 
 
 def _resolvable(name: str) -> bool:

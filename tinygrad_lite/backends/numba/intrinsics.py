@@ -174,7 +174,7 @@ def _where(c: Value, a: Value, b: Value) -> Value:
     return flag.where(a, b)
 
 
-where = native(_where_type, _where, 3)      # a select: both branches are computed
+where = native(_where_type, _where, 3)  # a select: both branches are computed
 
 
 # ---- reductions -----------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ def _nonzero_type(d: Any, status: Any, code: Any) -> Any:
     return (d, d, int64, int64) if isinstance(d, types.Integer) else None
 
 
-nonzero = native(_nonzero_type, _nonzero, 3)               # (divisor, status address, code) -> divisor
-int_pow = native(_int_pow_type, _int_pow, 4)               # (n, exponent, status address, code) -> power
-check_index = fixed(_check_index, int64, *[int64] * 5)     # (i, size, wrap, status address, code) -> index, or 0
+nonzero = native(_nonzero_type, _nonzero, 3)  # (divisor, status address, code) -> divisor
+int_pow = native(_int_pow_type, _int_pow, 4)  # (n, exponent, status address, code) -> power
+check_index = fixed(_check_index, int64, *[int64] * 5)  # (i, size, wrap, status address, code) -> index, or 0
 
 
 # ---- small products in registers ------------------------------------------------------------------
@@ -373,12 +373,12 @@ def _call_two(fn: Value, a: Value, b: Value) -> Value:
     return Value(fn.builder, call_at(fn.builder, fn.value, I32, [a.value, b.value]))
 
 
-atomic_add = fixed(_atomic_add, int64, int64, int64)            # (address, x) -> value before
+atomic_add = fixed(_atomic_add, int64, int64, int64)  # (address, x) -> value before
 atomic_load = fixed(_atomic_load, int64, int64)
 atomic_store = fixed(_atomic_store, void, int64, int64)
-call_kernel = fixed(_call_kernel, void, *[int64] * 5)           # (kernel, args, lo, hi, worker)
-call_plain = fixed(_call_plain, int32, int64)                   # int f(void)
-call_two = fixed(_call_two, int32, int64, int64, int64)         # int f(int64, int64)
+call_kernel = fixed(_call_kernel, void, *[int64] * 5)  # (kernel, args, lo, hi, worker)
+call_plain = fixed(_call_plain, int32, int64)  # int f(void)
+call_two = fixed(_call_two, int32, int64, int64, int64)  # int f(int64, int64)
 
 
 def nullary(result: Any, emit: Any) -> Any:
@@ -421,9 +421,26 @@ def gemm(kind: ir.Type, real: Any) -> Any:
             builder.store(value.to(stored).value, place)
             return builder.ptrtoint(place, I64)
 
-        call_at(builder, fn.value, ir.VoidType(), [
-            slot(ta, I8), slot(tb, I8), slot(m, I32), slot(n, I32), slot(k, I32), slot(alpha, kind), a.value,
-            slot(lda, I32), b.value, slot(ldb, I32), slot(beta, kind), c.value, slot(ldc, I32)])
+        call_at(
+            builder,
+            fn.value,
+            ir.VoidType(),
+            [
+                slot(ta, I8),
+                slot(tb, I8),
+                slot(m, I32),
+                slot(n, I32),
+                slot(k, I32),
+                slot(alpha, kind),
+                a.value,
+                slot(lda, I32),
+                b.value,
+                slot(ldb, I32),
+                slot(beta, kind),
+                c.value,
+                slot(ldc, I32),
+            ],
+        )
 
     return fixed(emit, void, *[int64] * 6, real, *[int64] * 4, real, int64, int64)
 

@@ -16,8 +16,8 @@ DEPTH = 256  # of k: a panel of B is then 32 KB, and stays in the first cache
 HEIGHT = 768  # rows of A packed at once: 768 KB, and stay in the second
 ROWS, WIDTH = 8, 32  # the tile on 16 lanes
 
-NAMES = ("m", "n", "k", "a", "ai", "ak", "b", "bk", "bj", "c", "ci", "add", "e0", "e1", "e2")
-NAMES += tuple(f"{x}{i}" for x in "abc" for i in range(3)) + ("rows", "rows_each", "panel", "panel_each")
+NAMES = """m n k a ai ak b bk bj c ci add e0 e1 e2 a0 a1 a2 b0 b1 b2 c0 c1 c2
+    rows rows_each panel panel_each""".split()
 
 SOURCE = """\
 def kernel(args, lo, hi, worker):
@@ -63,7 +63,8 @@ def kernel(args, lo, hi, worker):
                     for i in range(top, bottom, {tile}):
                         high = minimum({tile}, bottom - i)
                         at = left + 4 * (i - top) * depth
-                        tile_matmul(high, wide, depth, f32(1), at, 1, {tile}, right, {width}, z + 4 * (i * ci + j), ci, add + p)
+                        to = z + 4 * (i * ci + j)
+                        tile_matmul(high, wide, depth, f32(1), at, 1, {tile}, right, {width}, to, ci, add + p)
 """
 
 
@@ -98,8 +99,8 @@ def packed_words(
 ) -> tuple[list[Any], tuple[int, int]] | None:
     """Argument words and the result's size (of C^T, where only its columns lie dense); None where no axis of C does.
 
-    sizes are (m, n, k); addresses and strides (in elements, of the last two axes) those of A, B, C. `space(nbytes)` is the
-    word for a worker's private memory.
+    sizes are (m, n, k); addresses and strides (in elements, of the last two axes) those of A, B, C. `space(nbytes)` is
+    the word for a worker's private memory.
     """
     (m, n, k), (a, b, c), (sa, sb, sc) = sizes, addresses, strides
     steps = list(batch_strides)

@@ -16,10 +16,26 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-NUMPY = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
-         "u8": np.uint8, "b1": np.uint8}
-CTYPES = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i64": ctypes.c_int64, "i32": ctypes.c_int32,
-          "i16": ctypes.c_int16, "i8": ctypes.c_int8, "u8": ctypes.c_uint8, "b1": ctypes.c_uint8}
+NUMPY = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "b1": np.uint8,
+}
+CTYPES = {
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "i64": ctypes.c_int64,
+    "i32": ctypes.c_int32,
+    "i16": ctypes.c_int16,
+    "i8": ctypes.c_int8,
+    "u8": ctypes.c_uint8,
+    "b1": ctypes.c_uint8,
+}
 LIBRARY_ARITIES = (5, 6, 8, 9, 11, 14)
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 MASK = 0xFFFFFFFF
@@ -39,7 +55,7 @@ class Pointer:
 
     def __getitem__(self, i: int) -> Any:
         value = self._at(i).value
-        return int(value) if self.kind is np.int64 else self.kind(value)    # int64 words are addresses and sizes
+        return int(value) if self.kind is np.int64 else self.kind(value)  # int64 words are addresses and sizes
 
     def __setitem__(self, i: int, value: Any) -> None:
         place = self._at(i)
@@ -193,14 +209,41 @@ def _polygamma(order: Any, x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
-    "erf": scipy.special.erf, "sigmoid": _expit, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor,
-    "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "pow": np.power, "exp2": np.exp2, "log2": np.log2,
-    "log10": np.log10, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erfc": scipy.special.erfc, "erfinv": scipy.special.erfinv,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": scipy.special.erf,
+    "sigmoid": _expit,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "pow": np.power,
+    "exp2": np.exp2,
+    "log2": np.log2,
+    "log10": np.log10,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erfc": scipy.special.erfc,
+    "erfinv": scipy.special.erfinv,
     "lgamma": lambda x: scipy.special.gammaln(np.where(np.isinf(x), np.inf, x)),
-    "digamma": scipy.special.digamma, "hypot": np.hypot, "polygamma": _polygamma,
+    "digamma": scipy.special.digamma,
+    "hypot": np.hypot,
+    "polygamma": _polygamma,
 }
 
 
@@ -254,8 +297,22 @@ def _matrix(address: int, tag: str, rows: int, columns: int, leading: int) -> np
 
 
 def _gemm(tag: str) -> Callable[..., None]:
-    def gemm(fn: int, ta: int, tb: int, m: int, n: int, k: int, alpha: Any, a: int, lda: int, b: int, ldb: int,
-             beta: Any, c: int, ldc: int) -> None:
+    def gemm(
+        fn: int,
+        ta: int,
+        tb: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: Any,
+        a: int,
+        lda: int,
+        b: int,
+        ldb: int,
+        beta: Any,
+        c: int,
+        ldc: int,
+    ) -> None:
         trans_a, trans_b = ta == ord("T"), tb == ord("T")
         left = _matrix(a, tag, k, m, lda).T if trans_a else _matrix(a, tag, m, k, lda)
         right = _matrix(b, tag, n, k, ldb).T if trans_b else _matrix(b, tag, k, n, ldb)
@@ -272,15 +329,17 @@ def _strided(address: int, shape: tuple[int, int], strides: tuple[int, int]) -> 
     return np.lib.stride_tricks.as_strided(flat, shape, (4 * strides[0], 4 * strides[1]))
 
 
-def tile_matmul(m: int, n: int, k: int, alpha: Any, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int,
-                add: int) -> None:
+def tile_matmul(
+    m: int, n: int, k: int, alpha: Any, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int
+) -> None:
     out = _strided(c, (m, n), (ci, 1))
     product = alpha * (_strided(a, (m, k), (ai, ak)) @ _strided(b, (k, n), (bk, 1)))
     out[...] = out + product if add else product
 
 
-def tile_taps(m: int, n: int, k: int, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int, taps: int,
-              table: int) -> None:
+def tile_taps(
+    m: int, n: int, k: int, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int, taps: int, table: int
+) -> None:
     offsets = Pointer("i64", table)
     if not taps and not add:
         _strided(c, (m, n), (ci, 1))[...] = 0
@@ -333,11 +392,39 @@ def pause() -> None:
 
 def kernel_names() -> dict[str, Any]:
     """The globals of kernel source, by the same names as `frontend.kernel_names`."""
-    names: dict[str, Any] = {f.__name__: f for f in (
-        where, sum_add, tile_matmul, tile_taps, tile_transpose, maximum, minimum, floordiv, mod, truncdiv, truncmod, nonzero,
-        shift_left, shift_right,
-        copysign, int_pow, check_index, uniform_f32, uniform_f64, normal_f32,
-        normal_f64, atomic_add, atomic_load, atomic_store, call_kernel, call_plain, call_two, pause)}
+    names: dict[str, Any] = {
+        f.__name__: f
+        for f in (
+            where,
+            sum_add,
+            tile_matmul,
+            tile_taps,
+            tile_transpose,
+            maximum,
+            minimum,
+            floordiv,
+            mod,
+            truncdiv,
+            truncmod,
+            nonzero,
+            shift_left,
+            shift_right,
+            copysign,
+            int_pow,
+            check_index,
+            uniform_f32,
+            uniform_f64,
+            normal_f32,
+            normal_f64,
+            atomic_add,
+            atomic_load,
+            atomic_store,
+            call_kernel,
+            call_plain,
+            call_two,
+            pause,
+        )
+    }
     for tag, kind in NUMPY.items():
         names[f"{tag}_at"] = lambda address, tag=tag: Pointer(tag, address)
         names[tag] = _cast(tag)
@@ -352,9 +439,15 @@ def kernel_names() -> dict[str, Any]:
         names[f"{op}_f32"], names[f"{op}_f64"] = _rounded(function, "f32"), _rounded(function, "f64")
     for tag, kind in (("f32", np.float32), ("f64", np.float64)):
         names[f"nextafter_{tag}"] = lambda x, y, kind=kind: np.nextafter(kind(x), kind(y))
-    names.update(random_bits_hi=lambda s, c: np.uint32(threefry(s, c)[0]),
-                 random_bits_lo=lambda s, c: np.uint32(threefry(s, c)[1]), sgemm=_gemm("f32"), dgemm=_gemm("f64"),
-                 ticks=time.perf_counter_ns, inf=math.inf, nan=math.nan)
+    names.update(
+        random_bits_hi=lambda s, c: np.uint32(threefry(s, c)[0]),
+        random_bits_lo=lambda s, c: np.uint32(threefry(s, c)[1]),
+        sgemm=_gemm("f32"),
+        dgemm=_gemm("f64"),
+        ticks=time.perf_counter_ns,
+        inf=math.inf,
+        nan=math.nan,
+    )
     return names
 
 

@@ -20,8 +20,8 @@ from .values import F32, F64, I32, I64, Value, call_named, fixed, horner
 
 INF, NAN = math.inf, math.nan
 LOG2E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4         # n * LN2_HIGH is exact in float32 for |n| < 2^14
-ROUND32 = 12582912.0                                    # 1.5 * 2^23: adding it leaves the integer in the low bits
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # n * LN2_HIGH is exact in float32 for |n| < 2^14
+ROUND32 = 12582912.0  # 1.5 * 2^23: adding it leaves the integer in the low bits
 
 
 # ---- exponential family -----------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def exp32(x: Value) -> Value:
     y = (y.bits() + (bits << 23)).bits()
     y = (x < -87.336).where(0, y)
     y = (x > 88.72283).where(INF, y)
-    return x.differs(x).where(x, y)                     # the bits of a NaN may have been shifted about
+    return x.differs(x).where(x, y)  # the bits of a NaN may have been shifted about
 
 
 def expm132(x: Value) -> Value:
@@ -76,8 +76,18 @@ def log32(x: Value) -> Value:
     k = ((bits >> 23) - 127).to(F32) + tiny.where(x.constant(-23), 0)
     f = ((bits & 0x7FFFFF) + 0x3F3504F3).bits() - 1
     z = f * f
-    p = horner(f, 3.3333331174e-1, -2.4999993993e-1, 2.0000714765e-1, -1.6668057665e-1, 1.4249322787e-1,
-               -1.2420140846e-1, 1.1676998740e-1, -1.1514610310e-1, 7.0376836292e-2)
+    p = horner(
+        f,
+        3.3333331174e-1,
+        -2.4999993993e-1,
+        2.0000714765e-1,
+        -1.6668057665e-1,
+        1.4249322787e-1,
+        -1.2420140846e-1,
+        1.1676998740e-1,
+        -1.1514610310e-1,
+        7.0376836292e-2,
+    )
     y = (f * z) * p + k * LN2_LOW
     y = (y - z * 0.5) + f + k * LN2_HIGH
     edge = x.equals(0).where(x.constant(-INF), NAN)
@@ -90,7 +100,7 @@ def log1p32(x: Value) -> Value:
     lost = (x - (u - 1)) / u
     y = log32(u)
     y = (y.llvm("fabs") < INF).where(y + lost, y)
-    return x.equals(0).where(x, y)                      # -0.0 stays
+    return x.equals(0).where(x, y)  # -0.0 stays
 
 
 def tanh32(x: Value) -> Value:
@@ -190,7 +200,7 @@ def _quadrant(q: Value, r: Value) -> Value:
 def sin32(x: Value) -> Value:
     """1.6 ulp at every finite argument."""
     q, r = _reduce_angle(x)
-    return x.equals(0).where(x, _quadrant(q, r))        # -0.0 stays
+    return x.equals(0).where(x, _quadrant(q, r))  # -0.0 stays
 
 
 def cos32(x: Value) -> Value:
@@ -201,7 +211,7 @@ def cos32(x: Value) -> Value:
 
 # ---- through float64 ------------------------------------------------------------------------------------
 # Formulas of float32 functions that are evaluated in float64 lanes, to about 1e-10, and rounded once. They vectorise.
-ROUND64 = 6755399441055744.0                            # 1.5 * 2^52, as ROUND32
+ROUND64 = 6755399441055744.0  # 1.5 * 2^52, as ROUND32
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
@@ -337,10 +347,28 @@ def wide_hypot(x: Value, y: Value) -> Value:
 
 # ---- error and gamma functions, in float64 by libm and series ------------------------------------------------
 # Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011: single precision, where Halley's steps start.
-ERFINV_NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
-               3.43273939e-07, 2.81022636e-08)
-ERFINV_FAR = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
-              0.000100950558, -0.000200214257)
+ERFINV_NEAR = (
+    1.50140941,
+    0.246640727,
+    -0.00417768164,
+    -0.00125372503,
+    0.00021858087,
+    -4.39150654e-06,
+    -3.5233877e-06,
+    3.43273939e-07,
+    2.81022636e-08,
+)
+ERFINV_FAR = (
+    2.83297682,
+    1.00167406,
+    0.00943887047,
+    -0.0076224613,
+    0.00573950773,
+    -0.00367342844,
+    0.00134934322,
+    0.000100950558,
+    -0.000200214257,
+)
 
 
 def erfinv64(y: Value) -> Value:
@@ -424,8 +452,15 @@ def threefry(seed: Value, counter: Value) -> tuple[Value, Value]:
     a, b = counter.to(I32) + key[0], counter.logical_shift(32).to(I32) + key[1]
     for round_number in range(20):
         a = a + b
-        b = Value(b.builder, call_named(b.builder, "llvm.fshl.i32", I32, [
-            b.value, b.value, ir.Constant(I32, ROTATIONS[round_number % 8])])) ^ a
+        b = (
+            Value(
+                b.builder,
+                call_named(
+                    b.builder, "llvm.fshl.i32", I32, [b.value, b.value, ir.Constant(I32, ROTATIONS[round_number % 8])]
+                ),
+            )
+            ^ a
+        )
         if round_number % 4 == 3:
             turn = round_number // 4 + 1
             a, b = a + key[turn % 3], b + key[(turn + 1) % 3] + turn
@@ -433,7 +468,7 @@ def threefry(seed: Value, counter: Value) -> tuple[Value, Value]:
 
 
 def _upper24(word: Value) -> Value:
-    return word.logical_shift(8).to(F32)                # below 2^24: a signed conversion will do
+    return word.logical_shift(8).to(F32)  # below 2^24: a signed conversion will do
 
 
 def uniform32(seed: Value, counter: Value) -> Value:
@@ -484,21 +519,61 @@ def overloaded(name: str) -> Callable[[Value], Value]:
     return lambda x: x.llvm(name)
 
 
-UNARY_F32 = {"exp": exp32, "expm1": expm132, "log": log32, "log1p": log1p32, "tanh": tanh32, "sin": sin32, "cos": cos32,
-             "erf": erf32, "sigmoid": sigmoid32, "tan": tan32, "exp2": wide(wide_exp2), "log2": wide(wide_log2),
-             "log10": wide(wide_log10), "sinh": wide(wide_sinh), "cosh": wide(wide_cosh), "asinh": wide(wide_asinh),
-             "acosh": wide(wide_acosh), "atanh": wide(wide_atanh), "asin": wide(wide_asin), "acos": wide(wide_acos),
-             "atan": wide(wide_atan), "erfc": wide(libm("erfc")), "erfinv": wide(erfinv64), "lgamma": wide(lgamma64),
-             "digamma": wide(digamma64)}
+UNARY_F32 = {
+    "exp": exp32,
+    "expm1": expm132,
+    "log": log32,
+    "log1p": log1p32,
+    "tanh": tanh32,
+    "sin": sin32,
+    "cos": cos32,
+    "erf": erf32,
+    "sigmoid": sigmoid32,
+    "tan": tan32,
+    "exp2": wide(wide_exp2),
+    "log2": wide(wide_log2),
+    "log10": wide(wide_log10),
+    "sinh": wide(wide_sinh),
+    "cosh": wide(wide_cosh),
+    "asinh": wide(wide_asinh),
+    "acosh": wide(wide_acosh),
+    "atanh": wide(wide_atanh),
+    "asin": wide(wide_asin),
+    "acos": wide(wide_acos),
+    "atan": wide(wide_atan),
+    "erfc": wide(libm("erfc")),
+    "erfinv": wide(erfinv64),
+    "lgamma": wide(lgamma64),
+    "digamma": wide(digamma64),
+}
 UNARY_F64 = {name: libm(name) for name in UNARY_F32} | {
-    "sigmoid": sigmoid64, "erfinv": erfinv64, "lgamma": lgamma64, "digamma": digamma64}
-BINARY_F32 = {"pow": libm("powf"), "atan2": wide(wide_atan2), "hypot": wide(wide_hypot),
-              "nextafter": libm("nextafterf"), "polygamma": wide(polygamma64)}
+    "sigmoid": sigmoid64,
+    "erfinv": erfinv64,
+    "lgamma": lgamma64,
+    "digamma": digamma64,
+}
+BINARY_F32 = {
+    "pow": libm("powf"),
+    "atan2": wide(wide_atan2),
+    "hypot": wide(wide_hypot),
+    "nextafter": libm("nextafterf"),
+    "polygamma": wide(polygamma64),
+}
 BINARY_F64 = {name: libm(name) for name in BINARY_F32} | {"polygamma": polygamma64}
-UNARY_BOTH = {"sqrt": overloaded("sqrt"), "rsqrt": lambda x: 1 / x.llvm("sqrt"), "floor": overloaded("floor"),
-              "ceil": overloaded("ceil"), "trunc": overloaded("trunc"), "round": overloaded("rint")}
-RANDOM = {"uniform_f32": (uniform32, "f32"), "uniform_f64": (uniform64, "f64"),
-          "normal_f32": (normal32, "f32"), "normal_f64": (normal64, "f64")}
+UNARY_BOTH = {
+    "sqrt": overloaded("sqrt"),
+    "rsqrt": lambda x: 1 / x.llvm("sqrt"),
+    "floor": overloaded("floor"),
+    "ceil": overloaded("ceil"),
+    "trunc": overloaded("trunc"),
+    "round": overloaded("rint"),
+}
+RANDOM = {
+    "uniform_f32": (uniform32, "f32"),
+    "uniform_f64": (uniform64, "f64"),
+    "normal_f32": (normal32, "f32"),
+    "normal_f64": (normal64, "f64"),
+}
 
 
 def scalar_names() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """LLVM values with Python's operators, so that a formula reads as one; and the @intrinsic that carries it into Numba.
 
 Formulas are emitted in place as LLVM instructions: a helper function compiled by Numba would cost some 50 ms of typing
-and linking in every kernel that uses it. Formulas may contract into FMAs; the kernels around them may not, so that plain
-arithmetic rounds as NumPy's does.
+and linking in every kernel that uses it. Formulas may contract into FMAs; the kernels around them may not, so that
+plain arithmetic rounds as NumPy's does.
 """
 
 from __future__ import annotations
