@@ -16,8 +16,8 @@ DEPTH = 256  # of k: a panel of B is then 32 KB, and stays in the first cache
 HEIGHT = 768  # rows of A packed at once: 768 KB, and stay in the second
 ROWS, WIDTH = 8, 32  # the tile on 16 lanes
 
-NAMES = """m n k a ai ak b bk bj c ci add e0 e1 e2 a0 a1 a2 b0 b1 b2 c0 c1 c2
-    rows rows_each panel panel_each""".split()
+SIZES = ("m", "n", "k", "a", "ai", "ak", "b", "bk", "bj", "c", "ci", "add", "e0", "e1", "e2")
+NAMES = (*SIZES, *(f"{x}{i}" for x in "abc" for i in range(3)), "rows", "rows_each", "panel", "panel_each")
 
 SOURCE = """\
 def kernel(args, lo, hi, worker):
