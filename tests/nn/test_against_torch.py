@@ -129,6 +129,20 @@ def test_bilinear():
     compare(lambda lib: lib.Bilinear(3, 4, 2), [draw(5, 3), draw(5, 4)])
 
 
+@pytest.mark.parametrize("options", [{}, {"max_norm": 1.0}, {"max_norm": 2.0, "norm_type": 1.0}], ids=str)
+def test_embedding(options):
+    torch = pytest.importorskip("torch")
+    table, index = draw(6, 4), np.array([[0, 4], [4, 2]])
+    found = []
+    for lib in (torch, tl):
+        layer = lib.nn.Embedding(6, 4, padding_idx=2, _weight=lib.tensor(table), **options)
+        out = layer(lib.tensor(index))
+        (out * out).sum().backward()
+        found.append([x.detach().numpy() for x in (out, layer.weight, layer.weight.grad)] + [repr(layer)])
+    for a, b in zip(*found, strict=True):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6) if isinstance(a, np.ndarray) else a == b
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("options", [{}, {"padding_idx": 1}, {"include_last_offset": True}], ids=str)
 def test_embedding_bag(mode, options):

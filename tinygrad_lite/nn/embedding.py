@@ -9,7 +9,7 @@ from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
-from tinygrad_lite.tensor import Tensor, empty
+from tinygrad_lite.tensor import Tensor, empty, where, zeros
 
 
 class Embedding(Module):
@@ -19,9 +19,12 @@ class Embedding(Module):
 
     Args:
         padding_idx: a row that starts at zero and gets no gradient.
+        max_norm: rows that are looked up are first scaled down, in the table, to at most this norm_type-norm.
+        sparse: changes nothing: gradients are dense.
 
     Raises:
-        ValueError: padding_idx lies outside the table.
+        ValueError: padding_idx lies outside the table, or _weight has another shape.
+        NotImplementedError: scale_grad_by_freq.
     """
 
     def __init__(
@@ -29,15 +32,28 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
-        *,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if scale_grad_by_freq:
+            raise NotImplementedError("Embedding: scale_grad_by_freq is not supported")
+        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            given = tuple(_weight.shape)
+            raise ValueError(f"Embedding: _weight has shape {given}, expected {(num_embeddings, embedding_dim)}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = _row(padding_idx, num_embeddings)
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        self.max_norm, self.norm_type = max_norm, norm_type
+        given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
+        self.weight = Parameter(given, requires_grad=not _freeze)
+        if _weight is None:
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the initial distribution again."""
@@ -47,22 +63,39 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0.0
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:
         """An Embedding around a (rows, dim) table; frozen unless told otherwise."""
         if embeddings.dim() != 2:
             raise ValueError(f"the table must have 2 axes, not {embeddings.dim()}")
-        rows, width = embeddings.shape
-        with init.skip_random():
-            layer = cls(rows, width, padding_idx)
-        layer.weight = Parameter(embeddings, requires_grad=not freeze)
-        return layer
+        options = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+        return cls(*embeddings.shape, *options, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
+        if self.max_norm is not None:
+            self._renormalise(input)
         return F.embedding(input, self.weight, self.padding_idx)
+
+    def _renormalise(self, index: Tensor) -> None:
+        with no_grad():
+            asked = zeros(self.num_embeddings, 1).scatter(0, index.reshape(-1, 1), 1.0)
+            norms = F.norm(self.weight, self.norm_type, dim=1, keepdim=True)
+            long = (asked > 0) & (norms > self.max_norm)
+            self.weight.copy_(where(long, self.weight * (self.max_norm / (norms + 1e-7)), self.weight))
 
     def extra_repr(self) -> str:
         padding = f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        limit = f", max_norm={self.max_norm}" if self.max_norm is not None else ""
+        kind = f", norm_type={self.norm_type}" if self.norm_type != 2 else ""
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}{limit}{kind}"
 
 
 def _row(padding_idx: int | None, rows: int) -> int | None:
