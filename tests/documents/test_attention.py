@@ -142,10 +142,10 @@ def test_SQ_02_a_matching_key(run):
     assert abs(norms.std().item() - 16) < 5 * 16 / math.sqrt(2 * 10_000)
 
 
-def test_SQ_03_gap_of_two_scores():
+def test_SQ_03_gap_of_two_scores(run):
     variance = 128 + 128
     assert (variance, math.sqrt(variance)) == (256, 16.0)
-    close(gradient(two_keys)(t(16.0)), 1.125e-7, rtol=1e-3)
+    close(run(gradient(two_keys))(t(16.0)), 1.125e-7, rtol=1e-3)
 
 
 @pytest.fixture
