@@ -171,7 +171,7 @@ class GPT(nn.Module):
         logits = self.head(self.ln_f(x))
         if targets is None:
             return logits, None
-        return logits, F.cross_entropy(logits.view(-1, self.config.vocab_size), targets.view(-1))
+        return logits, F.cross_entropy(logits.view(-1, self.config.vocab_size), targets.reshape(-1))
 
     def make_cache(self, batch: int, capacity: int | None = None, quantised: bool = False) -> nn.KVCache:
         """An empty cache for `batch` rows of `capacity` tokens, block_size by default."""

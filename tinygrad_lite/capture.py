@@ -21,7 +21,7 @@ from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.record import leaf, mode
 from tinygrad_lite.ops.promote import get_default_dtype
 from tinygrad_lite.tensor import Tensor
-from tinygrad_lite.tracing import Trace
+from tinygrad_lite.tracing import HISTORY, Trace
 
 # ---- making a capture ------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def _collect(
         if id(tensor) in numbers and tensor._node is not state[0]:
             args_updated.append((numbers[id(tensor)], len(outputs)))
             outputs.append(tensor._read())
-    updates = [Update(trace.lift(t), t._node) for t in _rebound(trace, numbers)]
+    updates = [Update(_state_of(t, trace), t._node) for t in _rebound(trace, numbers)]
     inputs = (*trace.inputs, *(s.node for s in trace.scalars.values()))
     states = tuple(n for _, n in trace.states)
     _refuse_strangers((*outputs, *(u.value for u in updates)), {id(n) for n in (*inputs, *states)})
@@ -124,6 +124,17 @@ def _refuse_strangers(results: Iterable[Node], known: set[int]) -> None:
                     f"at {node.location}, a tensor is used that an earlier capture made and that has no value outside "
                     "it: return it from the compiled function instead of storing it"
                 )
+
+
+def _state_of(tensor: Tensor, trace: Trace) -> Node:
+    """The state that an update of `tensor` goes to."""
+    node = trace.lift(tensor)
+    if node.op is HISTORY:
+        raise CaptureError(
+            f"a compiled function changes, in place, a tensor of shape {list(tensor.shape)} that was computed outside it "
+            "and carries history: detach() it"
+        )
+    return node
 
 
 def _rebound(trace: Trace, numbers: dict[int, int]) -> Iterator[Tensor]:

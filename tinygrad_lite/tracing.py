@@ -9,11 +9,22 @@ from typing import Any
 
 from tinygrad_lite.errors import CaptureError
 from tinygrad_lite.guards import Variables
-from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.node import GradMeta, Node
+from tinygrad_lite.ir.op import Kind, Op, only_bytes, register
 from tinygrad_lite.ir.record import here
-from tinygrad_lite.ir.types import float32
+from tinygrad_lite.ir.types import float64
 from tinygrad_lite.ops import leaf as leaves
 from tinygrad_lite.tensor import Tensor
+
+
+def _refuse(g: Node, node: Node, i: int) -> Node:
+    raise CaptureError(
+        f"a tensor computed outside the compiled function carries history into it, at {node.location}: detach() it, or "
+        "compute it inside"
+    )
+
+
+HISTORY = register(Op("history", Kind.ELEMENTWISE, lambda x: x, lambda x: x, _refuse, "{0}", only_bytes))
 
 
 @dataclass
@@ -48,15 +59,12 @@ class Trace:
         node = self.lifted.get(id(tensor))
         if node is None:
             meta = tensor._node.grad
-            if meta is not None and not meta.leaf:
-                raise CaptureError(
-                    f"a tensor computed outside the compiled function carries history into it, at {_line()}: "
-                    "detach() it, or compute it inside"
-                )
             node = leaves.state(self._unique(self.names.get(id(tensor), "")), tensor._node.dtype, tensor._node.shape)
             node.grad, node.holder = meta, weakref.ref(tensor)
-            self.lifted[id(tensor)] = node
             self.states.append((tensor, node))
+            if meta is not None and not meta.leaf:  # fine, unless a gradient asks for what came before
+                node = Node(HISTORY, (node,), {}, node.type, here(), None, GradMeta())
+            self.lifted[id(tensor)] = node
         return node
 
     def touch(self, tensor: Tensor) -> None:
@@ -75,9 +83,9 @@ class Trace:
             self.grads_read[id(tensor)] = (tensor, tensor._grad)
 
     def runtime_scalar(self, label: str, read: Callable[[], float]) -> Tensor:
-        """A 0-d float32 tensor whose value is read anew before each run."""
+        """A 0-d float64 tensor whose value is read anew before each run."""
         if label not in self.scalars:
-            self.scalars[label] = Scalar(label, read, leaves.input(self._unique(label), float32, ()))
+            self.scalars[label] = Scalar(label, read, leaves.input(self._unique(label), float64, ()))
         return Tensor._from_node(self.scalars[label].node)
 
     def static_value(self, label: str, read: Callable[[], Hashable]) -> Any:
@@ -117,8 +125,3 @@ def _input(index: int, tensor: Tensor) -> Node:
     node = leaves.input(f"arg{index}", tensor._node.dtype, tensor._node.shape)
     node.grad, node.holder = tensor._node.grad, weakref.ref(tensor)
     return node
-
-
-def _line() -> str:
-    at = here()
-    return f"{at.file}:{at.line}"

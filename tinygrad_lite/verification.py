@@ -21,7 +21,7 @@ class VerificationError(RuntimeError):
 
 def check(capture: Capture, tensors: list[Tensor]) -> Any:
     """Run both on the same arguments and states; raises VerificationError naming the first result that differs."""
-    args = [t._read().value for t in tensors] + [np.float32(s.read()) for s in capture.scalars]
+    args = [t._read().value for t in tensors] + [np.float64(s.read()) for s in capture.scalars]
     before = [t._node.value.copy() for t in capture.handles]
     expected, after = evaluate(capture.optimised, args, before)
     result = capture.run(tensors)

@@ -133,7 +133,7 @@ def not_not(node: Node) -> Node | None:
     return node.inputs[0].inputs[0] if node.inputs[0].op.name == "logical_not" else None
 
 
-@rule("detach", why="passes run after differentiation: nothing is left to stop")
+@rule("detach", "history", why="passes run after differentiation: nothing is left to stop")
 def detached(node: Node) -> Node | None:
     return node.inputs[0]
 

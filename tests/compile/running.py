@@ -19,6 +19,7 @@ from tinygrad_lite.program import Program
 
 Array = np.ndarray[Any, Any]
 
+
 class PlainProgram(Program):
     """A Program whose kernels are Python functions. Between barriers the workers take turns in random order.
 

@@ -43,5 +43,5 @@ SAMPLES: dict[str, list[Sample]] = {
     **RANDOM,
 }
 
-#: Made by capture and by eager recording, never by a builder on values.
-WITHOUT_SAMPLES = frozenset({"input", "state", "leaf"})
+#: Made by capture, by eager recording and by the scheduler, never by a builder on values.
+WITHOUT_SAMPLES = frozenset({"input", "state", "leaf", "history", "compiled_output", "contiguous", "copy_out"})
