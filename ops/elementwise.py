@@ -141,7 +141,6 @@ MINIMUM = _op(
 )
 
 
-
 def _sign(x: np.ndarray[Any, Any]) -> Any:
     """0 for NaN, as PyTorch's."""
     return np.where(x == x, np.sign(x), 0).astype(x.dtype)

@@ -115,7 +115,7 @@ def test_the_tape_says_shares_barriers_and_buffers(step):
     data = tape.to_dict()
     assert lines[0].startswith(f"tape step: {len(data['instructions'])} instructions")
     assert sum(line.startswith("  ---- barrier") for line in lines) == sum(i["barrier"] for i in data["instructions"])
-    assert any(re.search(r"mul_sub +\[0,32\)  0\.weight ← SGD\.0\.lr", line) for line in lines)
+    assert any(re.search(r"mul_sub +\[0,32\)  0\.weight ← optimiser:cast@", line) for line in lines)
     for instruction in data["instructions"]:
         covered = sum(high - low for low, high in instruction["parts"])
         assert covered > 0 and instruction["flops"] >= 0 and instruction["bytes"] > 0
