@@ -131,8 +131,8 @@ def _state_of(tensor: Tensor, trace: Trace) -> Node:
     node = trace.lift(tensor)
     if node.op is HISTORY:
         raise CaptureError(
-            f"a compiled function changes in place a tensor of shape {list(tensor.shape)} that was computed outside it, "
-            "with history: detach() it"
+            f"a compiled function changes in place a tensor of shape {list(tensor.shape)} that was computed outside "
+            "and carries history: detach() it"
         )
     return node
 
