@@ -25,9 +25,7 @@ def _leaves():
 
 
 @pytest.mark.parametrize("name", sorted(FLOATING.keys() - EAGER_ONLY))
-def test_compiled_as_eager(name, request):
-    if name == "pow of a constant":  # LLVM makes a call of exp2 of pow(2, x)
-        request.applymarker(pytest.mark.xfail(reason="no exp2 in kernels yet", strict=False))
+def test_compiled_as_eager(name):
     step = _with_gradients(name)
     for ours, expected in zip(tl.compile(step)(*_leaves()), step(*_leaves()), strict=True):
         np.testing.assert_allclose(ours.numpy(), expected.numpy(), rtol=3e-5, atol=3e-6)
