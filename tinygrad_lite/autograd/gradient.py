@@ -1,10 +1,8 @@
-"""Grad modes, `backward` and `grad`, after torch.autograd."""
+"""`backward` and `grad`, after torch.autograd."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from tinygrad_lite.autodiff import gradients
 from tinygrad_lite.handle import Tensor
@@ -12,120 +10,6 @@ from tinygrad_lite.ir.node import GradMeta, Node
 from tinygrad_lite.ir.record import mode, record
 from tinygrad_lite.ops import create
 from tinygrad_lite.ops.elementwise import CAST, cast
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class _GradMode:
-    """A grad mode for a with-block, or for every call of a decorated function."""
-
-    _value = False
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._before.append(mode.grad_enabled)
-        mode.grad_enabled = self._value
-
-    def __exit__(self, *exc: object) -> None:
-        mode.grad_enabled = self._before.pop()
-
-    def __call__(self, fn: F) -> F:
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            before, mode.grad_enabled = mode.grad_enabled, self._value
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                mode.grad_enabled = before
-
-        return wrapped  # type: ignore[return-value]
-
-
-class _Bare(_GradMode):
-    """Also decorates without parentheses: `@no_grad`."""
-
-    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
-        self = super().__new__(cls)
-        if fn is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(fn)
-
-    def __init__(self, fn: None = None) -> None:
-        super().__init__()
-
-
-class no_grad(_Bare):
-    """Nothing computed inside is followed by autograd."""
-
-
-class enable_grad(_Bare):
-    """Turns recording on again inside `no_grad`."""
-
-    _value = True
-
-
-class set_grad_enabled(_GradMode):
-    """Sets the mode at once, and restores the former one at the end of a with-block."""
-
-    def __init__(self, mode: bool) -> None:
-        super().__init__()
-        self._value = bool(mode)
-        self._outer = is_grad_enabled()
-        _set(self._value)
-
-    def __enter__(self) -> None:
-        self._before.append(self._outer)
-        mode.grad_enabled = self._value
-
-    def __call__(self, fn: F) -> F:
-        mode.grad_enabled = self._outer
-        return super().__call__(fn)
-
-
-class inference_mode(_GradMode):
-    """As `no_grad`."""
-
-    def __init__(self, mode: bool = True) -> None:
-        super().__init__()
-        self._value = is_grad_enabled() and not mode
-
-    def __new__(cls, mode: Any = True) -> Any:
-        self = super().__new__(cls)
-        if not callable(mode):
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(mode)
-
-
-def _set(value: bool) -> None:
-    mode.grad_enabled = value
-
-
-def is_grad_enabled() -> bool:
-    """Whether operations are recorded for autograd."""
-    return mode.grad_enabled
-
-
-class HookHandle:
-    """Removes a hook: `handle.remove()`, or leave a with-block."""
-
-    def __init__(self, hooks: dict[int, Any], key: int, hook: Callable[[Node], Node | None]) -> None:
-        self._hooks, self._key = hooks, key
-        hooks[key] = hook
-
-    def remove(self) -> None:
-        """Take the hook out; a second call does nothing."""
-        self._hooks.pop(self._key, None)
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
 
 Tensors = Tensor | Sequence[Tensor]
 MaybeTensors = Tensor | Sequence[Tensor | None] | None
