@@ -14,6 +14,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 
 Scope = tuple[str, ...]
+PRODUCTS = frozenset({Kind.MATMUL, Kind.CONVOLUTION, Kind.ATTENTION})
 _VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "window", "detach"})
 
 
@@ -63,6 +64,17 @@ def amount(n: float, unit: str) -> str:
         if n >= size:
             return f"{n / size:.3g} {prefix}{unit}"
     return f"{n:.3g} {unit}"
+
+
+def product_flops_of(nodes: Iterable[Node], kinds: frozenset[Kind] = PRODUCTS) -> int:
+    """FLOPs of the products among nodes, those of a loop's body as often as it runs."""
+    total = 0
+    for node in nodes:
+        if node.op.kind is Kind.LOOP:
+            total += int(node.attrs["length"]) * product_flops_of(node.attrs["body"].nodes, kinds)
+        elif node.op.kind in kinds:
+            total += node.op.cost(node).flops
+    return total
 
 
 def parts(graph: Graph, depth: int | None = None) -> list[Part]:

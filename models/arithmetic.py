@@ -8,58 +8,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.models.encoder import EncoderConfig
+from tinygrad_lite.ir.reading import PRODUCTS, product_flops_of
 from tinygrad_lite.models.gpt import GPTConfig
+from tinygrad_lite.models.ledgers import (
+    Share,
+    attention_parameters,
+    conv_parameters,
+    encoder_parameters,
+    gpt_parameters,
+    ledger,
+    linear_parameters,
+    llama_parameters,
+    mlp_parameters,
+    parameters,
+    product_flops,
+    recurrent_parameters,
+    vit_parameters,
+)
 from tinygrad_lite.models.llama import LlamaConfig
-from tinygrad_lite.models.mlp import MLPConfig
-from tinygrad_lite.models.vit import ViTConfig
 from tinygrad_lite.nn.feedforward import gated_width
+
+__all__ = [
+    "Share",
+    "attention_parameters",
+    "conv_parameters",
+    "encoder_parameters",
+    "gpt_parameters",
+    "ledger",
+    "linear_parameters",
+    "llama_parameters",
+    "mlp_parameters",
+    "parameters",
+    "product_flops",
+    "recurrent_parameters",
+    "vit_parameters",
+]
 
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
-# ---- parameters of layers ----------------------------------------------------------------------------------
-
-
-def linear_parameters(inputs: int, outputs: int, bias: bool = True) -> int:
-    """in · out + out."""
-    return inputs * outputs + outputs * bias
-
-
-def conv_parameters(inputs: int, outputs: int, kernel: int | Sequence[int], bias: bool = True, axes: int = 2) -> int:
-    """Window · in · out + out; an integer kernel is the same along all axes."""
-    window = kernel**axes if isinstance(kernel, int) else math.prod(kernel)
-    return window * inputs * outputs + outputs * bias
-
-
-def recurrent_parameters(cell: str, inputs: int, hidden: int, biases: int = 1) -> int:
-    """gates · (in · h + h² + biases · h), 1 gate of an "rnn", 3 of a "gru", 4 of an "lstm"; PyTorch has two biases."""
-    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
-    return gates * (inputs * hidden + hidden * hidden + biases * hidden)
-
-
-def mlp_parameters(sizes: Sequence[int], bias: bool = True) -> int:
-    """Of linear layers between consecutive sizes."""
-    return sum(linear_parameters(a, b, bias) for a, b in pairwise(sizes))
-
-
-def attention_parameters(d: int, heads: int, kv_heads: int | None = None, bias: bool = False) -> int:
-    """Four projections, two of them narrowed to kv_heads heads; 4 d² whatever the heads where all are kept."""
-    narrow = d // heads * (heads if kv_heads is None else kv_heads)
-    return 2 * linear_parameters(d, d, bias) + 2 * linear_parameters(d, narrow, bias)
+# ---- parameters -----------------------------------------------------------------------------------------
 
 
 def d_ff(d: int, multiple: int = 256) -> int:
     """Width of a gated feed-forward, 8/3 d rounded up to a multiple: its three matrices weigh about 8 d²."""
     return gated_width(d, multiple)
-
-
-# ---- parameters of models ----------------------------------------------------------------------------------
 
 
 def transformer_parameters(d: int, layers: int, vocab: int = 0, ffn_mult: float = 4, tied: bool = True) -> int:
@@ -70,75 +66,6 @@ def transformer_parameters(d: int, layers: int, vocab: int = 0, ffn_mult: float 
 def estimate(layers: int, d: int) -> int:
     """12 L d²: what a model of this shape should weigh without embeddings."""
     return transformer_parameters(d, layers)
-
-
-def gpt_parameters(c: GPTConfig) -> dict[str, int]:
-    """The ledger of a GPT: attention, feedforward, norms, embeddings, head; "total" is their sum."""
-    d, b = c.n_embd, int(c.bias)
-    return _totalled(
-        attention=c.n_layer * (4 * d * d + 4 * d * b),
-        feedforward=c.n_layer * (8 * d * d + 5 * d * b),
-        norms=(2 * c.n_layer + 1) * d * (1 + b),
-        embeddings=(c.vocab_size + c.block_size) * d,
-        head=0 if c.tied else c.vocab_size * d,
-    )
-
-
-def llama_parameters(c: LlamaConfig) -> dict[str, int]:
-    """The ledger of a Llama."""
-    d = c.n_embd
-    return _totalled(
-        attention=c.n_layer * attention_parameters(d, c.n_head, c.kv_heads),
-        feedforward=c.n_layer * 3 * d * c.feedforward,
-        norms=(2 * c.n_layer + 1) * d + c.n_layer * 2 * c.head_dim * c.qk_norm,
-        embeddings=c.vocab_size * d,
-        head=0 if c.tied else c.vocab_size * d,
-    )
-
-
-def encoder_parameters(c: EncoderConfig, head: bool = True) -> dict[str, int]:
-    """The ledger of a BERT, with or without the masked-language head."""
-    d = c.width
-    final = 0 if c.norm == "post" else 1
-    per_layer = 4 if c.norm == "sandwich" else 2
-    return _totalled(
-        attention=c.layers * (4 * d * d + 4 * d),
-        feedforward=c.layers * (2 * d * c.d_ff + c.d_ff + d),
-        norms=(1 + per_layer * c.layers + final) * 2 * d,
-        embeddings=(c.vocab_size + c.max_len + c.types) * d,
-        head=(d * d + d + 2 * d + c.vocab_size) * head,
-    )
-
-
-def vit_parameters(c: ViTConfig) -> dict[str, int]:
-    """The ledger of a vision transformer."""
-    d = c.width
-    return _totalled(
-        attention=c.layers * (4 * d * d + 4 * d),
-        feedforward=c.layers * (2 * d * c.d_ff + c.d_ff + d),
-        norms=(2 * c.layers + 1) * 2 * d,
-        embeddings=conv_parameters(c.in_channels, d, c.patch) + c.tokens * d + (d if c.pool == "cls" else 0),
-        head=linear_parameters(d, c.num_classes),
-    )
-
-
-def _totalled(**parts: int) -> dict[str, int]:
-    return {**parts, "total": sum(parts.values())}
-
-
-def parameters(config: Any) -> int:
-    """The number of trained numbers of the model of a configuration, without building it.
-
-    Raises:
-        TypeError: a family without a formula; build the model and count.
-    """
-    if isinstance(config, MLPConfig):
-        return mlp_parameters(config.sizes, config.bias)
-    ledgers = {GPTConfig: gpt_parameters, LlamaConfig: llama_parameters, EncoderConfig: encoder_parameters}
-    ledger = {**ledgers, ViTConfig: vit_parameters}.get(type(config))
-    if ledger is None:
-        raise TypeError(f"there is no formula for a {type(config).__name__} of {len(fields(config))} fields")
-    return ledger(config)["total"]
 
 
 # ---- computation -------------------------------------------------------------------------------------------
@@ -157,10 +84,8 @@ def attention_flops(n: int, d: int, layers: int = 1, train: bool = False) -> int
 
 def matmul_flops(config: GPTConfig | LlamaConfig, batch: int, n: int, train: bool = False) -> int:
     """Of all products with weights, for `batch` sequences of n: 2 a weight and token, 6 in training."""
-    ledger = gpt_parameters(config) if isinstance(config, GPTConfig) else llama_parameters(config)
-    biases = 9 * config.n_embd * config.n_layer * config.bias if isinstance(config, GPTConfig) else 0
-    weights = ledger["attention"] + ledger["feedforward"] - biases + config.vocab_size * config.n_embd
-    return flops_per_token(weights, train) * batch * n
+    scores = batch * attention_flops(n, config.n_embd, config.n_layer)
+    return (product_flops(config, batch, n) - scores) * (3 if train else 1)
 
 
 def conv_flops(inputs: int, outputs: int, kernel: int, height: int, width: int) -> int:
@@ -292,13 +217,11 @@ def region_bound_exact(width: int, inputs: int, layers: int) -> int:
 
 # ---- counts of a graph -------------------------------------------------------------------------------------
 
-_PRODUCTS = (Kind.MATMUL, Kind.CONVOLUTION)
-
 
 def graph_flops(graph: Graph, phase: str | None = None, attention: bool = True) -> int:
     """Of a graph's products, in one phase ("forward", "backward") or all; with `attention`, of fused kernels too."""
-    kinds = (*_PRODUCTS, Kind.ATTENTION) if attention else _PRODUCTS
-    return sum(n.op.cost(n).flops for n in graph.nodes if n.op.kind in kinds and phase in (None, _phase(n)))
+    kinds = PRODUCTS if attention else PRODUCTS - {Kind.ATTENTION}
+    return product_flops_of((n for n in graph.nodes if phase in (None, _phase(n))), kinds)
 
 
 def graph_parameters(graph: Graph) -> int:

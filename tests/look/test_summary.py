@@ -7,6 +7,8 @@ import pytest
 import tinygrad_lite as tl
 from tinygrad_lite import models, nn, viz
 from tinygrad_lite.errors import UserError
+from tinygrad_lite.models import arithmetic
+from tinygrad_lite.models.examples import example
 
 
 class Residual(nn.Module):
@@ -26,21 +28,52 @@ def convolutional() -> nn.Module:
     return nn.Sequential(*stem, blocks, nn.Flatten(), nn.Linear(8 * 8 * 8, 10))
 
 
-@pytest.mark.parametrize("name", ["gpt-nano", "gpt-small"])
-def test_a_summary_counts_parameters_and_products(name):
-    model = models.build(name)
-    config = model.config
-    tokens = config.block_size
+# of the two that no ordinary memory holds, one layer: all layers are alike
+DEPTHS = {"llama2-7b": {"n_layer": 1}, "llama3-8b": {"n_layer": 1}}
+LARGE = 30_000_000  # parameters
+
+
+def sized(name):
+    family = next(f for f in models.FAMILIES if name in f.PRESETS)
+    large = arithmetic.parameters(family.PRESETS[name]) > LARGE
+    return pytest.param(name, marks=pytest.mark.slow if large else ())
+
+
+@pytest.mark.parametrize("name", [sized(name) for name in models.MODELS])
+def test_a_summary_agrees_with_the_formulae(name):
+    with nn.init.skip_random():
+        model = models.build(name, **DEPTHS.get(name, {}))
+    inputs = example(model, 2).inputs
+    total = tl.summary(model, *inputs).total
+    assert total.parameters == total.trainable == arithmetic.parameters(model.config)
+    assert total.product_flops == arithmetic.product_flops(model.config, 2, inputs[0].shape[-1])
+
+
+def test_rows_of_a_summary_by_part():
+    model = models.build("gpt-small")
+    config, tokens = model.config, 128
     found = tl.summary(model, tl.zeros((1, tokens), dtype=tl.int64))
-    assert found.total.parameters == found.total.trainable == model.num_parameters()
-    width = config.n_embd
-    products = (
-        config.n_layer * (2 * tokens * 12 * width**2 + 4 * tokens**2 * width) + 2 * tokens * width * config.vocab_size
-    )
-    assert found.total.product_flops == products
-    assert found["blocks.0.mlp.fc"].outputs == (f"f32[1,{tokens},{4 * width}]",)
+    parts = arithmetic.ledger(config, tokens)
+    blocks = [(found[f"blocks.{i}.attn"], found[f"blocks.{i}.mlp"]) for i in range(config.n_layer)]
+    assert sum(a.product_flops for a, _ in blocks) == parts["attention"].flops
+    assert sum(m.parameters for _, m in blocks) == parts["feedforward"].parameters
+    assert found["head"].product_flops == parts["head"].flops
+    assert found["blocks.0.mlp.fc"].outputs == (f"f32[1,{tokens},{4 * config.n_embd}]",)
     assert found["blocks"].calls == 0 and found["blocks.0"].calls == 1
     assert found["blocks"].flops == sum(found[f"blocks.{i}"].flops for i in range(config.n_layer))
+
+
+def test_a_module_used_twice_counts_both():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.one(self.one(x))
+
+    found = tl.summary(Twice(), tl.zeros(5, 3))
+    assert found["one"].product_flops == found.total.product_flops == 2 * 2 * 5 * 3 * 3 and found["one"].calls == 2
 
 
 def test_receptive_fields_are_araujo_s():

@@ -8,8 +8,8 @@ import pytest
 import tinygrad_lite as tl
 from tinygrad_lite import nn
 from tinygrad_lite.models import arithmetic as A
-from tinygrad_lite.models import build, encoder, gpt, llama, mlp, vit
-from tinygrad_lite.models.t5 import PRESETS as T5S
+from tinygrad_lite.models import build, encoder, gpt, llama, mlp, resnet, t5, vgg, vit
+from tinygrad_lite.models.examples import example
 
 
 def count(model: nn.Module) -> int:
@@ -29,11 +29,24 @@ def count(model: nn.Module) -> int:
         ("encoder-tiny", {"norm": "sandwich"}),
         ("vit-tiny", {}),
         ("vit-tiny", {"pool": "mean"}),
+        ("vgg-tiny", {"batch_norm": True}),
+        ("vgg-tiny", {"head": "gap"}),
+        ("resnet-tiny", {"bottleneck": True}),
+        ("resnet-tiny", {"shortcut": "pad", "stem": "document"}),
+        ("resnet-tiny", {"residual": False, "stem": "canonical"}),
+        ("unet-tiny", {"skips": False}),
+        ("unet-tiny", {"up": "transposed", "channels": (4, 8, 16)}),
+        ("charlstm-tiny", {"one_bias": True, "layers": 2}),
+        ("chargru-tiny", {"tied": True, "embed": 12}),
+        ("t5-tiny", {"gated": True, "tied": False, "head_dim": 5}),
     ],
 )
 def test_parameters_of_built_models(name, options):
     model = build(name, **options)
     assert A.parameters(model.config) == count(model)
+    inputs = example(model, 3).inputs
+    graph = tl.trace(model, *inputs)
+    assert A.product_flops(model.config, 3, inputs[0].shape[-1]) == A.graph_flops(graph)
 
 
 def test_published_sizes():
@@ -42,8 +55,20 @@ def test_published_sizes():
     assert A.parameters(llama.PRESETS["llama3-8b"]) == 8_030_261_248
     assert A.encoder_parameters(encoder.PRESETS["bert-base"], head=False)["total"] == 109_482_240 - 768 * 768 - 768
     assert A.parameters(vit.PRESETS["vit-b16"]) == 86_567_656
-    with pytest.raises(TypeError, match="T5Config"):
-        A.parameters(T5S["t5-small"])
+    assert A.parameters(t5.PRESETS["t5-small"]) == 60_506_624 and A.parameters(t5.PRESETS["t5-base"]) == 222_903_552
+    vggs = {"vgg11": 132_863_336, "vgg13": 133_047_848, "vgg16": 138_357_544, "vgg19": 143_667_240}
+    assert {name: A.parameters(vgg.PRESETS[name]) for name in vggs} == vggs
+    resnets = {"resnet18": 11_689_512, "resnet34": 21_797_672, "resnet50": 25_557_032, "resnet101": 44_549_160}
+    assert {name: A.parameters(resnet.PRESETS[name]) for name in resnets} == resnets
+    with pytest.raises(TypeError, match="no ledger for a int; there are some for MLPConfig, VGGConfig"):
+        A.parameters(3)
+
+
+def test_an_example_s_size():
+    config = gpt.PRESETS["gpt-tiny"]
+    assert A.product_flops(config) == A.product_flops(config, 1, config.block_size) == A.product_flops(config, 2) // 2
+    parts = A.ledger(config, 4)
+    assert sum(s.flops for name, s in parts.items() if name != "total") == parts["total"].flops
 
 
 def test_layers():

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygrad_lite.capture import trace
 from tinygrad_lite.guards import key_of
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node, next_serial
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.ir.reading import amount
+from tinygrad_lite.ir.reading import amount, product_flops_of
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.nn.hooks import Hook
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.tensor import Tensor
 from tinygrad_lite.viz.receptive import Field, Step, fields, step_of
-
-_PRODUCTS = frozenset({Kind.MATMUL, Kind.ATTENTION})
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class SummaryRow:
         path, kind, depth: dotted path, class name, how deep in the tree.
         outputs: types of what it returned, () where it was not called.
         parameters, trainable: numbers in it and below, tied ones once.
-        flops, product_flops: of all operations in it and below, and of matrix products alone.
+        flops, product_flops: of all operations in it and below; of matrix products, convolutions and attention alone.
         activations: bytes of the values computed in it and below, views apart.
         field: receptive field and jump behind windows of convolutions and pools, where there are any.
         calls: how often it was called.
@@ -142,7 +140,7 @@ class Summary:
         return [
             f"{t.parameters:,} parameters ({t.trainable:,} trained, {frozen:,} frozen), "
             f"{self.buffers:,} numbers in buffers",
-            f"{amount(t.flops, 'FLOP')} a forward pass, of which {amount(t.product_flops, 'FLOP')} in matrix products; "
+            f"{amount(t.flops, 'FLOP')} a forward pass, of which {amount(t.product_flops, 'FLOP')} in products; "
             f"{amount(t.activations, 'B')} of activations, {amount(self.input_bytes, 'B')} of inputs",
         ]
 
@@ -169,7 +167,8 @@ def summary(model: Module, *inputs: Any, train: bool = False) -> Summary:
     tensors: list[Tensor] = []
     key_of(inputs, tensors)
     reach = fields(graph, steps_of(calls))
-    rows = [_row(path, module, calls, graph, reach) for path, module in model.named_modules()]
+    work = _work(graph)
+    rows = [_row(path, module, calls, work, reach) for path, module in model.named_modules()]
     buffers = sum(b.numel() for b in model.buffers())
     return Summary(rows, buffers, sum(t._node.type.nbytes for t in tensors))
 
@@ -228,13 +227,41 @@ def _nodes(values: Any) -> tuple[Node, ...]:
     return tuple(t._read() for t in found)
 
 
-def _row(path: str, module: Module, calls: list[ModuleCall], graph: Graph, reach: dict[int, Field]) -> SummaryRow:
+class _Work(NamedTuple):
+    """What nodes compute: FLOPs, those of products, and bytes of values that are no views."""
+
+    flops: int
+    products: int
+    activations: int
+
+
+def _plus(*works: _Work) -> _Work:
+    return _Work(*map(sum, zip(_Work(0, 0, 0), *works, strict=True)))
+
+
+def _work(graph: Graph) -> dict[str, _Work]:
+    """Of every scope, "" being the whole graph, with all scopes below it."""
+    found: dict[str, _Work] = {}
+    for node in graph.nodes:
+        if node.op.kind is Kind.LEAF:
+            continue
+        kept = node.type.nbytes if node.op.kind not in (Kind.MOVEMENT, Kind.CREATE) else 0
+        own = _Work(node.op.cost(node).flops, product_flops_of([node]), kept)
+        words = node.location.scope.split(".") if node.location and node.location.scope else []
+        for i in range(len(words) + 1):
+            scope = ".".join(words[:i])
+            found[scope] = _plus(found.get(scope, _Work(0, 0, 0)), own)
+    return found
+
+
+def _row(
+    path: str, module: Module, calls: list[ModuleCall], work: dict[str, _Work], reach: dict[int, Field]
+) -> SummaryRow:
     mine = [c for c in calls if c.module is module]
     scopes = {c.scope for c in mine}
     if not mine:  # a container: what was called below it
-        below = [c.scope for c in calls if c.path.startswith(f"{path}.")]
-        scopes = set(below)
-    nodes = [n for n in graph.nodes if n.op.kind is not Kind.LEAF and _inside(n, scopes)]
+        scopes = {c.scope for c in calls if c.path.startswith(f"{path}.")}
+    done = _plus(*(work[s] for s in scopes if s in work and not _below(s, scopes)))
     own = {id(p): p for p in module.parameters()}.values()
     outputs = mine[-1].outputs if mine else ()
     field = next((reach[id(o)] for o in outputs if id(o) in reach), None)
@@ -245,14 +272,14 @@ def _row(path: str, module: Module, calls: list[ModuleCall], graph: Graph, reach
         tuple(str(o.type) for o in outputs),
         sum(p.numel() for p in own),
         sum(p.numel() for p in own if p.requires_grad),
-        sum(n.op.cost(n).flops for n in nodes),
-        sum(n.op.cost(n).flops for n in nodes if n.op.kind in _PRODUCTS),
-        sum(n.type.nbytes for n in nodes if n.op.kind not in (Kind.MOVEMENT, Kind.CREATE)),
+        done.flops,
+        done.products,
+        done.activations,
         field,
         len(mine),
     )
 
 
-def _inside(node: Node, scopes: set[str]) -> bool:
-    scope = node.location.scope if node.location else ""
-    return any(not s or scope == s or scope.startswith(f"{s}.") for s in scopes)
+def _below(scope: str, scopes: set[str]) -> bool:
+    """Whether another of `scopes` holds this one."""
+    return any(other != scope and (not other or scope.startswith(f"{other}.")) for other in scopes)
