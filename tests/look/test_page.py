@@ -109,13 +109,79 @@ def test_zoom_detail_and_closed_modules(opened):
     frame = "document.querySelector('#canvas g.cluster[aria-label=\"module mlp\"]')"
     opened.run(f"{frame}.focus()")
     opened.press("\ue007")  # Enter
-    assert opened.run("document.querySelectorAll('.lid').length") >= 1
+    shut = "document.querySelectorAll('#canvas g.closed').length"
+    assert opened.run(shut) == 1 and opened.run(f"{frame}.style.display") == "none"
+    assert opened.run("document.activeElement.getAttribute('aria-label')").startswith("module mlp, closed: ")
     assert opened.run("document.activeElement.getAttribute('aria-expanded')") == "false"
     opened.press("\ue007")
-    assert opened.run(f"{frame}.getAttribute('aria-expanded')") == "true"
+    assert opened.run("document.activeElement.getAttribute('aria-label')") == "module mlp"
+    assert opened.run(shut) == 0 and opened.run(f"{frame}.style.display") == ""
+    opened.click("#shut")
+    assert opened.run(shut) == 3  # forward, backward, optimiser: what is in them is out of sight
     opened.click("#open")
-    assert opened.run("document.querySelectorAll('.lid').length") == 0
+    assert opened.run(shut) == 0
     assert opened.errors() == []
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.low = nn.Sequential(nn.Linear(2, 3), nn.Sigmoid())
+        self.high = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.high(self.low(x).exp())
+
+
+SEEN = "filter(n => getComputedStyle(n.closest('g')).display !== 'none')"
+SHOWN = f"[...document.querySelectorAll('#canvas SELECTOR')].{SEEN}.map(n => n.ariaLabel)"
+
+
+@needs_browser
+@needs_renderer
+def test_a_closed_module_is_one_box_with_its_edges(browser, tmp_path):
+    browser.open(tl.trace(Two(), tl.zeros(1, 2)).save(tmp_path / "two.html"))
+    browser.wait_for(READY)
+    frames, boxes = SHOWN.replace("SELECTOR", "g.cluster[tabindex]"), SHOWN.replace("SELECTOR", "g.node[tabindex]")
+    arrows = f"[...document.querySelectorAll('#canvas g.edge')].{SEEN}.length"
+    height = "Number(document.querySelector('#canvas svg').getAttribute('viewBox').split(' ')[3])"
+    before = [browser.run(v) for v in (frames, boxes, arrows, height)]
+    assert before[0] == ["module low", "module 0", "module 1", "module high"]
+    close = "document.querySelector('#canvas g.cluster[aria-label=\"module NAME\"]').dispatchEvent(new Event('click'))"
+
+    browser.run(close.replace("NAME", "low"))
+    assert browser.run(frames) == ["module high"]
+    (shut,) = browser.run(SHOWN.replace("SELECTOR", "g.closed"))
+    left = browser.run(boxes)
+    assert shut.startswith(f"module low, closed: {len(before[1]) - len(left)} boxes, ")
+    assert "exp" in left and "sigmoid" not in left and "sigmoid" in before[1]
+    assert browser.run("document.querySelectorAll('#canvas .made.edge').length") == 2  # from x, to exp
+    assert browser.run(height) < before[3] - 100  # its place is taken up
+    outlines = "[...document.querySelectorAll('#canvas g.node > :not(title), #canvas g.closed > rect')]"
+    tops = f"{outlines}.{SEEN}.map(n => n.getBoundingClientRect().top)"
+    assert min(browser.run(tops)) >= browser.run("document.querySelector('#canvas svg').getBoundingClientRect().top")
+
+    browser.run("document.querySelector('#canvas g.closed').focus()")
+    assert "sigmoid" in browser.run("document.getElementById('details').textContent")
+    browser.type("#search", "sigmoid")
+    assert browser.run("document.getElementById('found').textContent") == "1 found"
+    assert browser.run("document.querySelector('#canvas g.closed').classList.contains('match')")
+    browser.click("#next")
+    assert len(browser.run(SHOWN.replace("SELECTOR", "g.closed"))) == 1  # in the next step too
+    browser.click("#previous")
+    browser.run("(s => { s.value = ''; s.dispatchEvent(new Event('input')) })(document.getElementById('search'))")
+
+    browser.run("document.querySelector('#canvas g.closed').dispatchEvent(new Event('click'))")
+    assert [browser.run(v) for v in (frames, boxes, arrows, height)] == before
+    browser.run(close.replace("NAME", "0"))
+    browser.run(close.replace("NAME", "low"))
+    browser.run("document.querySelector('#canvas g.closed').dispatchEvent(new Event('click'))")
+    assert browser.run(frames) == ["module low", "module 1", "module high"]  # what was closed in it still is
+    browser.click("#shut")
+    assert browser.run(SHOWN.replace("SELECTOR", "g.closed")) != [] == browser.run(frames)
+    browser.click("#open")
+    assert browser.run(frames) == before[0]
+    assert browser.errors() == []
 
 
 @needs_browser

@@ -84,30 +84,35 @@
   }
 
   // ---- the drawing ------------------------------------------------------------------------------------
-  let picture = null, natural = 1, boxes = [];
+  let picture = null, natural = 1, view = [], boxes = [], frames = [], edges = [], plain = [];
   function draw() {
     const drawings = shown(state.step).drawings || [];
     const chosen = drawings[Math.min(state.level, drawings.length - 1)];
     $("level").replaceChildren(...drawings.map((d, i) => make("option", { value: i, selected: d === chosen || false }, d.name)));
     $("drawn").textContent = chosen ? chosen.note : "nothing is drawn";
-    picture = null; boxes = [];
+    picture = null; boxes = []; frames = []; edges = []; plain = [];
     if (!chosen || !chosen.svg) { $("canvas").replaceChildren(); return; }
     picture = document.importNode(new DOMParser().parseFromString(chosen.svg, "image/svg+xml").documentElement, true);
     picture.setAttribute("role", "group");
     picture.setAttribute("aria-label", `${data.title}, ${chosen.name}`);
     natural = parseFloat(picture.getAttribute("width")) || 800;
+    view = numbers(picture.getAttribute("viewBox") || "");
     picture.removeAttribute("height");
     $("canvas").replaceChildren(picture);
-    for (const node of picture.querySelectorAll("g.node")) prepare(node, chosen.boxes);
+    const byName = new Map();
+    for (const node of picture.querySelectorAll("g.node")) prepare(node, chosen.boxes, byName);
     for (const frame of picture.querySelectorAll("g.cluster")) prepareFrame(frame);
-    for (const edge of picture.querySelectorAll("g.edge, g.graph")) edge.querySelector(":scope > title")?.remove();
+    nest();
+    for (const edge of picture.querySelectorAll("g.edge")) prepareEdge(edge, byName);
+    picture.querySelector("g.graph > title")?.remove();
     resize();
-    for (const name of state.closed) closeFrame(name);
+    arrange();
   }
-  function prepare(node, all) {
+  function prepare(node, all, byName) {
     const title = node.querySelector("title"), number = /^n(\d+)$/.exec(title.textContent);
-    if (!number || !all[number[1]]) { title.remove(); return; }
+    if (!number || !all[number[1]]) { title.remove(); plain.push({ node, ...extent(node) }); return; }
     const box = all[number[1]];
+    byName.set(title.textContent, boxes.length);
     title.textContent = box[0];
     node.setAttribute("tabindex", "0");
     node.setAttribute("role", "button");
@@ -117,57 +122,174 @@
     node.addEventListener("mouseenter", () => explainBox(box));
     node.addEventListener("focus", tell);
     node.addEventListener("click", tell);
-    boxes.push({ node, text: `${box[0]} ${box[1]} ${box[2].map((r) => data.nodes[r].slice(0, 5).join(" ")).join(" ")}`.toLowerCase() });
+    const text = `${box[0]} ${box[1]} ${box[2].map((r) => data.nodes[r].slice(0, 5).join(" ")).join(" ")}`.toLowerCase();
+    boxes.push({ node, box, text, ...extent(node) });
   }
   function pick(node) {
     for (const other of document.querySelectorAll(".picked")) other.classList.remove("picked");
     node.classList.add("picked");
   }
-  // A closed module is a lid over its frame: what is in it keeps its place and its arrows.
-  const frameName = (frame) => frame.querySelector("text")?.textContent || "";
-  function prepareFrame(frame) {
-    frame.querySelector("title")?.remove();
-    const name = frameName(frame);
-    if (!name || name === "legend") return;
-    frame.setAttribute("tabindex", "0");
-    frame.setAttribute("role", "button");
-    frame.setAttribute("aria-expanded", "true");
-    frame.setAttribute("aria-label", `module ${name}`);
-    const close = () => { state.closed.add(name); closeFrame(name); };
-    frame.addEventListener("click", close);
-    frame.addEventListener("keydown", enterable(close));
-  }
-  function closeFrame(name) {
-    if (!picture) return;
-    for (const frame of picture.querySelectorAll("g.cluster")) {
-      if (frameName(frame) !== name || frame.lid) continue;
-      const area = frame.getBBox();
-      const inside = boxes.filter(({ node }) => {
-        const b = node.getBBox();
-        return b.x >= area.x && b.y >= area.y && b.x + b.width <= area.x + area.width && b.y + b.height <= area.y + area.height;
-      });
-      const words = shape("text", { x: area.x + area.width / 2, y: area.y + area.height / 2, "text-anchor": "middle", "font-size": 12 }, `${name}: ${inside.length} boxes`);
-      const lid = shape("g", { class: "lid", tabindex: 0, role: "button", "aria-expanded": "false", "aria-label": `module ${name}, closed` },
-        shape("rect", { x: area.x, y: area.y, width: area.width, height: area.height, rx: 6 }), words);
-      const open = () => openFrame(frame, name);
-      lid.addEventListener("click", open);
-      lid.addEventListener("keydown", enterable(open));
-      for (const { node } of inside) node.setAttribute("tabindex", "-1");
-      frame.lid = lid;
-      frame.inside = inside;
-      frame.setAttribute("aria-expanded", "false");
-      frame.parentNode.append(lid);
-      if (document.activeElement === frame) lid.focus();
+
+  // ---- modules closed into one box --------------------------------------------------------------------
+  // The layout stays as it is: a closed module is one box in the middle of its frame, where the arrows from and to
+  // what is in it meet, and rows of the picture that are left empty are cut out.
+  const ROW = 46; // what is left of an empty row
+  const numbers = (text) => (text.match(/-?\d+(?:\.\d+)?/g) || []).map(Number);
+  function extent(element) {
+    const xs = [], ys = [];
+    for (const part of element.querySelectorAll(":scope > polygon, :scope > polyline, :scope > path, :scope > ellipse")) {
+      const at = (name) => Number(part.getAttribute(name));
+      if (part.tagName === "ellipse") {
+        xs.push(at("cx") - at("rx"), at("cx") + at("rx"));
+        ys.push(at("cy") - at("ry"), at("cy") + at("ry"));
+      } else numbers(part.getAttribute("points") || part.getAttribute("d")).forEach((n, i) => (i % 2 ? ys : xs).push(n));
     }
+    const text = element.querySelector(":scope > text"), at = (name) => Number(text?.getAttribute(name) || 0);
+    if (!xs.length) { xs.push(at("x")); ys.push(at("y")); }
+    return { x0: Math.min(...xs), x1: Math.max(...xs), y0: Math.min(...ys), y1: Math.max(...ys) };
   }
-  function openFrame(frame, name) {
-    state.closed.delete(name);
-    for (const { node } of frame.inside) node.setAttribute("tabindex", "0");
-    const focused = document.activeElement === frame.lid;
-    frame.lid.remove();
-    frame.lid = undefined;
-    frame.setAttribute("aria-expanded", "true");
-    if (focused) frame.focus();
+  const holds = (a, b) => a !== b && a.x0 <= b.x0 && a.y0 <= b.y0 && a.x1 >= b.x1 && a.y1 >= b.y1;
+  const partsOf = (element) => [...element.querySelectorAll("path, polygon, text")].map((part) => {
+    const name = { path: "d", polygon: "points", text: "y" }[part.tagName];
+    return { part, name, value: part.getAttribute(name) };
+  });
+  function prepareFrame(element) {
+    element.querySelector("title")?.remove();
+    const name = element.querySelector("text")?.textContent || "", area = extent(element);
+    if (!name || name === "legend") { plain.push({ node: element, ...area }); return; }
+    const frame = { element, name, parts: partsOf(element), ...area };
+    frames.push(frame);
+    element.setAttribute("tabindex", "0");
+    element.setAttribute("role", "button");
+    element.setAttribute("aria-expanded", "true");
+    element.setAttribute("aria-label", `module ${name}`);
+    const close = () => {
+      const focused = document.activeElement === element;
+      state.closed.add(frame.key);
+      arrange();
+      search();
+      if (focused) frame.shut.focus();
+    };
+    element.addEventListener("click", close);
+    element.addEventListener("keydown", enterable(close));
+  }
+  function nest() {
+    const outside = (part) => frames.filter((f) => holds(f, part)).sort((a, b) => b.y1 - b.y0 - (a.y1 - a.y0));
+    for (const part of [...frames, ...boxes]) part.within = outside(part);
+    for (const frame of frames) frame.key = [...frame.within, frame].map((f) => f.name).join(" / ");
+    for (const frame of frames) frame.inside = boxes.filter((b) => b.within.includes(frame));
+  }
+  function prepareEdge(element, byName) {
+    const ends = (element.querySelector("title")?.textContent || "").split("->").map((name) => byName.get(name));
+    element.querySelector("title")?.remove();
+    edges.push({ element, ends: ends.includes(undefined) ? null : ends.map((i) => boxes[i]), parts: partsOf(element) });
+  }
+  const shutOf = (part) => part.within.find((f) => state.closed.has(f.key));
+  const seen = (element, visible) => { element.style.display = visible ? "" : "none"; };
+
+  /** Show every module open or closed, as `state.closed` says. */
+  function arrange() {
+    if (!picture) return;
+    for (const made of picture.querySelectorAll(".made")) made.remove();
+    const open = [], shut = [], kept = [], turned = new Map();
+    for (const frame of frames) {
+      const hidden = shutOf(frame) !== undefined, closed = !hidden && state.closed.has(frame.key);
+      seen(frame.element, !hidden && !closed);
+      if (closed) shut.push(frame);
+      else if (!hidden) open.push(frame);
+    }
+    for (const frame of shut) {
+      const half = Math.max(36, 3.4 * Math.max(frame.name.length, 14)), x = (frame.x0 + frame.x1) / 2, y = (frame.y0 + frame.y1) / 2;
+      frame.place = { x0: x - half, x1: x + half, y0: y - 19, y1: y + 19 };
+    }
+    for (const box of boxes) { box.by = shutOf(box); seen(box.node, !box.by); }
+    for (const edge of edges) {
+      const around = edge.ends ? edge.ends.filter((b) => b.by) : [];
+      seen(edge.element, !around.length);
+      if (!around.length) kept.push(edge);
+      else if (edge.ends[0].by !== edge.ends[1].by) {
+        const between = edge.ends.map((b) => b.by || b), key = between.map((b) => (b.key === undefined ? boxes.indexOf(b) : b.key)).join(" -> ");
+        if (!turned.has(key)) turned.set(key, { between, like: edge, labels: new Set() });
+        for (const { part } of edge.parts) if (part.tagName === "text") turned.get(key).labels.add(part.textContent);
+      }
+    }
+    const down = shut.length ? cutter(open, shut, kept) : (y) => y;
+    redraw(open, kept, down);
+    picture.setAttribute("viewBox", [...view.slice(0, 3), view[3] + down(1e6) - 1e6].join(" "));
+    const root = picture.querySelector("g.graph"), first = root.querySelector(":scope > g.node, :scope > g.edge");
+    for (const edge of turned.values()) root.insertBefore(curve(edge, down), first);
+    for (const frame of shut) root.append(closedBox(frame, down));
+  }
+  /** y → y in the picture without its empty rows. */
+  function cutter(open, shut, kept) {
+    const rows = shut.map((f) => f.place);
+    rows.push(...plain, ...boxes.filter((b) => !b.by));
+    for (const f of open) rows.push({ y0: f.y0, y1: f.y0 + 24 }, { y0: f.y1 - 6, y1: f.y1 });
+    for (const edge of kept) for (const { part, value } of edge.parts) if (part.tagName === "text") rows.push({ y0: value - 9, y1: Number(value) + 3 });
+    rows.sort((a, b) => a.y0 - b.y0);
+    const cuts = [];
+    let end = rows[0].y1;
+    for (const row of rows) {
+      if (row.y0 - end > ROW) cuts.push({ from: end + ROW / 2, to: row.y0 - ROW / 2 });
+      end = Math.max(end, row.y1);
+    }
+    return (y) => y - cuts.reduce((total, c) => total + Math.min(Math.max(y - c.from, 0), c.to - c.from), 0);
+  }
+  function redraw(open, kept, down) {
+    const moved = (text) => text.replace(/(-?[\d.]+),(-?[\d.]+)/g, (_, x, y) => `${x},${down(Number(y)).toFixed(1)}`);
+    for (const { node, y0 } of [...boxes, ...plain]) node.setAttribute("transform", `translate(0 ${(down(y0) - y0).toFixed(1)})`);
+    for (const { parts } of [...open, ...kept])
+      for (const { part, name, value } of parts) part.setAttribute(name, name === "y" ? down(Number(value)).toFixed(1) : moved(value));
+  }
+  /** An arrow to or from a closed module; several between the same two are one. */
+  function curve({ between, like, labels }, down) {
+    const [a, b] = between.map((part) => part.place || part).map((p) => ({ ...p, y0: down(p.y0), y1: down(p.y0) + p.y1 - p.y0 }));
+    const mid = (p) => [(p.x0 + p.x1) / 2, (p.y0 + p.y1) / 2], [ax, ay] = mid(a), [bx, by] = mid(b);
+    // [start, its control, the end's control, end, which way the arrow points]: down, across, or round the right side
+    const [from, c1, c2, to, [dx, dy]] = (() => {
+      if (b.y0 >= a.y1) {
+        const bend = Math.max(8, (b.y0 - 6 - a.y1) / 2);
+        return [[ax, a.y1], [ax, a.y1 + bend], [bx, b.y0 - 6 - bend], [bx, b.y0 - 6], [0, 1]];
+      }
+      if (b.x0 >= a.x1) return [[a.x1, ay], [(a.x1 + b.x0) / 2, ay], [(a.x1 + b.x0) / 2, by], [b.x0 - 6, by], [1, 0]];
+      const out = Math.max(a.x1, b.x1) + 40;
+      return [[a.x1, ay], [out, ay], [out, by], [b.x1 + 6, by], [-1, 0]];
+    })();
+    const line = like.parts.find(({ part }) => part.tagName === "path")?.part;
+    const stroke = line?.getAttribute("stroke") || "#555555";
+    const style = { fill: "none", stroke, "stroke-width": line?.getAttribute("stroke-width") || 1 };
+    if (line?.getAttribute("stroke-dasharray")) style["stroke-dasharray"] = line.getAttribute("stroke-dasharray");
+    const [tx, ty] = to, tip = `${tx - 2.5 * dy},${ty - 2.5 * dx} ${tx + 2.5 * dy},${ty + 2.5 * dx} ${tx + 6 * dx},${ty + 6 * dy}`;
+    const texts = [...labels], words = texts.slice(0, 2).join(", ") + (texts.length > 2 ? ` +${texts.length - 2}` : "");
+    const group = shape("g", { class: "made edge" }, shape("path", { ...style, d: `M${from}C${c1} ${c2} ${to}` }), shape("polygon", { points: tip, fill: stroke, stroke }));
+    if (words) group.append(shape("text", { x: (from[0] + to[0]) / 2 + 4, y: (from[1] + to[1]) / 2 + 3, "font-size": 8, fill: "#555555" }, words));
+    return group;
+  }
+  function closedBox(frame, down) {
+    const { x0, x1, y0 } = frame.place, top = down(y0), x = (x0 + x1) / 2;
+    const rows = [...new Set(frame.inside.flatMap((b) => b.box[2]))];
+    const flops = rows.reduce((total, r) => total + data.nodes[r][5], 0), changes = frame.inside.map((b) => b.box[3]);
+    const change = changes.includes("+") ? "+" : changes.includes("~") ? "~" : "";
+    const count = `${frame.inside.length} box${frame.inside.length === 1 ? "" : "es"}`, cost = rows.length ? `, ${amount(flops, "FLOP")}` : "";
+    const group = shape("g", { class: "made closed", tabindex: 0, role: "button", "aria-expanded": "false", "aria-label": `module ${frame.name}, closed: ${count}${cost}` },
+      shape("rect", { x: x0, y: top, width: x1 - x0, height: 38, rx: 6 }),
+      shape("text", { x, y: top + 16, "text-anchor": "middle", "font-size": 11 }, frame.name),
+      shape("text", { x, y: top + 30, "text-anchor": "middle", "font-size": 8, fill: "#555555" }, count + cost));
+    if (change) group.classList.add(change === "+" ? "added" : "changed");
+    const tell = () => explainBox([frame.name, frame.inside[0]?.box[1] || "", rows, change]);
+    const reopen = () => {
+      const focused = document.activeElement === group;
+      state.closed.delete(frame.key);
+      arrange();
+      search();
+      if (focused) frame.element.focus();
+    };
+    group.addEventListener("mouseenter", tell);
+    group.addEventListener("focus", () => { pick(group); tell(); });
+    group.addEventListener("click", reopen);
+    group.addEventListener("keydown", enterable(reopen));
+    frame.shut = group;
+    return group;
   }
   const fitted = () => Math.min(1, Math.max(0.4, ($("canvas").clientWidth - 20) / natural)) || 1;
   function resize() {
@@ -238,7 +360,7 @@
         const more = row === undefined ? "" : data.nodes[row].slice(0, 5).join(" ");
         if (fits(`${line.textContent} ${more}`.toLowerCase())) state.hits.push(line);
       }
-    } else for (const { node, text } of boxes) if (fits(text)) state.hits.push(node);
+    } else state.hits = [...new Set(boxes.filter((b) => fits(b.text)).map((b) => (b.by ? b.by.shut : b.node)))];
     for (const hit of state.hits) hit.classList.add("match");
     $("found").textContent = `${state.hits.length} found`;
   }
@@ -358,7 +480,8 @@
   $("larger").addEventListener("click", () => zoom(1.25));
   $("smaller").addEventListener("click", () => zoom(0.8));
   $("fit").addEventListener("click", () => { state.zoom = 0; resize(); });
-  $("open").addEventListener("click", () => { state.closed.clear(); draw(); search(); });
+  $("open").addEventListener("click", () => { state.closed.clear(); arrange(); search(); });
+  $("shut").addEventListener("click", () => { for (const frame of frames) state.closed.add(frame.key); arrange(); search(); });
   $("only").addEventListener("change", () => { write(); search(); });
   $("closeall").addEventListener("click", () => {
     const all = [...$("lines").querySelectorAll("details")], open = all.some((d) => d.open);
