@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -137,8 +138,9 @@ def test_language_model_contract(gpt, run):
 
 def test_examples_do_not_depend_on_their_batch(gpt, run):
     text = ids(3, 6)
-    forward = run(lambda x: gpt(x)[0])
-    close(forward(text)[1:2], forward(text[1:2]), 1e-6)
+    exact = copy.deepcopy(gpt).double()  # in float32 sums of other lengths differ by some 2e-6
+    forward = run(lambda x: exact(x)[0])
+    close(forward(text)[1:2], forward(text[1:2]), 1e-13)
     norm = nn.LayerNorm(8).double()
     x = seeded(3, 4, 8)
     same_bits(run(norm)(x)[1:2], run(norm)(x[1:2]))
