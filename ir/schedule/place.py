@@ -153,9 +153,25 @@ def place(graph: Graph, leaves: dict[int, View] | None = None) -> Placement:
     return placement
 
 
+def overwritten_states(graph: Graph) -> dict[int, Node]:
+    """id(update's value) → the state whose memory it is written in, part by part, because nobody else reads the state.
+
+    A value that a scatter, or a chain of them, makes of the state: a cache in which some rows are replaced.
+    """
+    kept = {id(r) for r in graph.results}
+    found = {}
+    for state, value in graph.updates:
+        base = value
+        while is_in_place(base) and (base is value or _movable(base, graph, kept)):
+            base = base.inputs[0]
+        if base is state and base is not value and len(graph.users[id(state)]) == 1 and id(state) not in kept:
+            found[id(value)] = state
+    return found
+
+
 def _place_backward(graph: Graph, placement: Placement) -> None:
     kept = {id(r) for r in graph.results}
-    wanted: dict[int, Place] = {}
+    wanted = {i: Place(state, View.of(state.shape)) for i, state in overwritten_states(graph).items()}
     for node in reversed(graph.nodes):
         if node.op.kind is Kind.LEAF or is_virtual(node):
             continue

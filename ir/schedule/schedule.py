@@ -21,6 +21,7 @@ from tinygrad_lite.ir.schedule.place import (
     is_computed,
     is_virtual,
     legalise,
+    overwritten_states,
     root_of,
 )
 from tinygrad_lite.ir.schedule.views import View
@@ -59,10 +60,13 @@ def _stray_results(graph: Graph, placement: Placement) -> set[int]:
     """Indices of results that do not fill a storage of their own, which a kernel writes: arguments, states, parts and
     rearrangements of values, values that are two results at once."""
     stray, seen = set(), set()
+    inside = overwritten_states(graph)
     for i, result in enumerate(graph.results):
         at = placement[result]
         whole = at.view.is_contiguous and not at.view.offset and at.view.size == at.owner.type.size
         written = is_computed(at.owner if i >= len(graph.outputs) else root_of(at.owner))
+        if i >= len(graph.outputs) and at.owner is graph.updates[i - len(graph.outputs)].state:
+            written = id(result) in inside
         if not whole or not written or id(at.owner) in seen:
             stray.add(i)
         seen.add(id(at.owner))
@@ -93,6 +97,15 @@ def _updates_in_place(graph: Graph, placement: Placement) -> tuple[dict[int, Nod
     followers = {i: list(users) for i, users in graph.users.items()}  # what runs after a node: users and overwriters
     for i, (state, result) in enumerate(graph.updates, len(graph.outputs)):
         value = placement[result].owner
+        if value is state:  # a scatter into the state itself, whose only reader it is
+            (value,) = graph.users[id(state)]
+            if _reaches(followers, value, checks):
+                late.add(i)
+                continue
+            overwrites[id(value)] = checks
+            for each in checks:
+                followers[id(each)].append(value)
+            continue
         before = [r for r in (*readers[id(state)], *checks) if r is not value]
         moves = value in readers[id(state)] and not reads_same_element(value)
         if moves or value.op.kind is not Kind.ELEMENTWISE or _reaches(followers, value, before):
