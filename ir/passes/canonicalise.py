@@ -1,7 +1,7 @@
 """canonicalise: one way of writing each thing, so that later passes meet one pattern and not eighteen.
 
-The rules stand by family in movement_rules, join_rules, index_rules and arithmetic_rules; each says what it does to
-bits.
+The rules stand by family in movement_rules, join_rules, index_rules, arithmetic_rules and contract_rules; each says
+what it does to bits.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 
 from tinygrad_lite.ir.graph import Graph
-from tinygrad_lite.ir.passes import arithmetic_rules, index_rules, join_rules, movement_rules
+from tinygrad_lite.ir.passes import arithmetic_rules, contract_rules, index_rules, join_rules, movement_rules
 from tinygrad_lite.ir.passes.base import Pass
 from tinygrad_lite.ir.rewrite import Rule, rewrite
 
-_FAMILIES = (movement_rules, join_rules, index_rules, arithmetic_rules)
+_FAMILIES = (movement_rules, join_rules, index_rules, arithmetic_rules, contract_rules)
 RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
 
 
