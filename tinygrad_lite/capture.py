@@ -198,11 +198,36 @@ class CompiledFunction:
                 found = self._capture(key, args, kwargs, tensors)
             self._last = found
             if self._verify:
-                return self._verified(found, tensors)
-            return found.run(tensors)
+                return self._verified(found, tensors), 1
+            turns = turns if found.repeats else 1
+            return found.run(tensors, turns), turns
 
     def _find(self, key: Any, tensors: list[Tensor]) -> Capture | None:
         reasons = []
+        return self._run(1, args, kwargs)[0]
+
+    def repeat(self, times: int, *args: Any, **kwargs: Any) -> Any:
+        """Call it `times` times with the same arguments; the last result. What happens between the calls is native.
+
+        The second call and all after it run without Python in between: for steps that take microseconds, such as a
+        token's, whose state is in tensors that the function updates in place.
+
+        Raises:
+            ValueError: times below 1.
+            IndexError: what a call raises; the states are then as the calls before it left them.
+        """
+        if times < 1:
+            raise ValueError(f"repeat needs at least 1 call, not {times}")
+        if mode.trace is not None:
+            return [self.fn(*args, **kwargs) for _ in range(times)][-1]
+        result, done = self._run(1, args, kwargs)
+        while done < times:
+            result, more = self._run(times - done, args, kwargs)
+            done += more
+        return result
+
+    def _run(self, turns: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
+        """The result of as many calls as can be made at a time, at most `turns`, and their number."""
         known = self._captures.get(key, ())
         for each in known:
             reason = each.broken(tensors)

@@ -145,7 +145,13 @@ class Capture:
 
     # ---- running ----
 
-    def run(self, tensors: list[Tensor]) -> Any:
+    @property
+    def repeats(self) -> bool:
+        """May the program run several times with no Python between? Not where a run changes what the next one reads."""
+        return not (self.args_updated or self.grads_read)
+
+    def run(self, tensors: list[Tensor], turns: int = 1) -> Any:
+        """The results of the last of `turns` runs; more than one only where it `repeats`."""
         program = self.program
         count = len(tensors)
         for buffer, tensor in zip(program.inputs, tensors, strict=False):
@@ -160,7 +166,7 @@ class Capture:
                 self._refuse_overlap(tensor, tensors)
         self._bind_states()
         self._free_gradients(tensors)
-        program.execute()
+        program.execute(turns)
         serial = next_serial()
         for i in self.written:
             self.nodes[i].written = serial

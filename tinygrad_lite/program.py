@@ -233,22 +233,26 @@ class Program:
         for position, nbytes in self.output_patches[index]:
             self.words[position] = array.ctypes.data + nbytes
 
-    def execute(self) -> None:
-        """Run the tape on the bound buffers."""
+    def execute(self, turns: int = 1) -> None:
+        """Run the tape on the bound buffers, `turns` times over."""
+        if POISON and turns > 1:
+            for _ in range(turns):
+                self.execute()
+            return
         if POISON:
             poison(self.arena)
             for output in () if self.checks else self.outputs:  # a run that fails leaves gradients alone
                 poison(output)
-        self._run_tape()
+        self._run_tape(turns)
         if self.status[0]:
             self._report()
 
-    def _run_tape(self) -> None:
+    def _run_tape(self, turns: int) -> None:
         if self.uses_blas:
             with pool().lock, blas.single_threaded():
-                self.tape.run()
+                self.tape.run(turns)
         else:
-            self.tape.run()
+            self.tape.run(turns)
 
     def run(self, args: Sequence[Array], states: Sequence[Array] = ()) -> list[Array]:
         """Fresh outputs; `states` are updated in place."""

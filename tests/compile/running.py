@@ -35,7 +35,11 @@ class PlainProgram(Program):
         self.kernels = Kernels({c.source: 0 for c in self.calls})
         self.functions = {source: plain_kernel(source) for source in self.kernels}
 
-    def _run_tape(self) -> None:
+    def _run_tape(self, turns: int) -> None:
+        for _ in range(turns):
+            self._turn()
+
+    def _turn(self) -> None:
         waiting: list[list[int]] = [[] for _ in range(self.workers)]
         for row, (number, last) in enumerate(zip(self.tape.order[0], self.tape.order[2], strict=True)):
             call = self.calls[number]

@@ -72,12 +72,14 @@ class Tape:
             rows[:, 1] += further
             rows[:, 4] &= 1 + 2 * stops
             rows[-1:, 4] &= 2  # a run ends with a barrier anyway
-            self._job[worker, :4] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell)
+            self._job[worker, :5] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell, 1)
         self._job_address: int = self._job.ctypes.data
 
-    def run(self) -> None:
-        """Run once, to the end. An interrupt meanwhile is raised afterwards."""
-        pool().run(self._job_address, self.workers)
+    def run(self, turns: int = 1) -> None:
+        """Run to the end, `turns` times over or until a `stop`. An interrupt meanwhile is raised afterwards."""
+        with pool().lock:
+            self._job[:, 4] = turns
+            pool().run(self._job_address, self.workers)
 
     def reset_ticks(self) -> None:
         self.ticks[...] = 0
