@@ -6,6 +6,7 @@ if __name__ != "tinygrad_lite.ops":
 from tinygrad_lite.ops import (
     adjoint,
     attention,
+    batching,
     composite,
     contract,
     control,
@@ -31,6 +32,7 @@ from tinygrad_lite.ops import (
 __all__ = [
     "adjoint",
     "attention",
+    "batching",
     "composite",
     "contract",
     "control",

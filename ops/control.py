@@ -245,11 +245,12 @@ def inline(body: Graph, args: Sequence[Node]) -> dict[int, Node]:
     new = {id(a): n for a, n in zip(body.args, args, strict=True)}
     for node in body.nodes:
         if id(node) not in new:
-            new[id(node)] = _again(node, [new[id(i)] for i in node.inputs])
+            new[id(node)] = again(node, [new[id(i)] for i in node.inputs])
     return new
 
 
-def _again(node: Node, inputs: Sequence[Node]) -> Node:
+def again(node: Node, inputs: Sequence[Node]) -> Node:
+    """Record the op of `node` on other inputs of the same types."""
     if node.op is SCAN:
         packed = record_scan(inputs, dict(node.attrs)).packed  # perhaps with more at its end
         new = movement.slice_(packed, (0,), node.shape)

@@ -58,11 +58,17 @@ def convolve(x: Node, weight: Node, bias: Node | None, geometry: Geometry, group
         RuntimeError: shapes, dtypes or groups that do not fit; a window larger than the padded input.
     """
     _check(x, weight, bias, groups, weight.shape[0] if weight.type.ndim else 0, transposed=False)
-    kernel = weight.shape[2:]
-    _check_fits(x, kernel, geometry)
+    _check_fits(x, weight.shape[2:], geometry)
     if convolution.applies(x, weight, geometry.padding, groups):
         result = convolution.convolution(x, weight, *geometry)
-        return result if bias is None else elementwise.add(result, _per_channel(bias, result))
+    else:
+        result = by_windows(x, weight, geometry, groups)
+    return result if bias is None else elementwise.add(result, _per_channel(bias, result))
+
+
+def by_windows(x: Node, weight: Node, geometry: Geometry, groups: int = 1) -> Node:
+    """`convolve` in windows and products, of operands that fit together."""
+    kernel = weight.shape[2:]
     x = padded(x, geometry.padding)
     axes = tuple(range(2, x.type.ndim))
     plain = all(k == 1 for k in kernel) and all(s == 1 for s in geometry.stride)
@@ -71,8 +77,7 @@ def convolve(x: Node, weight: Node, bias: Node | None, geometry: Geometry, group
     else:
         windows = window(x, axes, kernel, geometry.stride, geometry.dilation)
     depthwise = groups == x.shape[1] == weight.shape[0] and not plain
-    result = _depthwise(windows, weight) if depthwise else _product(windows, weight, groups)
-    return result if bias is None else elementwise.add(result, _per_channel(bias, result))
+    return _depthwise(windows, weight) if depthwise else _product(windows, weight, groups)
 
 
 def gradient(g: Node, x: Node, weight: Node, geometry: Geometry, i: int) -> Node:

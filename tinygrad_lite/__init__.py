@@ -34,7 +34,7 @@ from tinygrad_lite.ops.promote import get_default_dtype, set_default_dtype
 from tinygrad_lite.randomness import *  # noqa: F403
 
 if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
-    from tinygrad_lite import autograd, cuda, data, diagnostics, nn, onnx, optim, utils, viz  # noqa: F401
+    from tinygrad_lite import autograd, cuda, data, diagnostics, func, nn, onnx, optim, utils, viz  # noqa: F401
     from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
@@ -43,7 +43,20 @@ if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports t
 __version__ = "0.1.0"
 
 # Imported when first asked for: `import tinygrad_lite` stays quick.
-_SUBPACKAGES = ("autograd", "cuda", "data", "diagnostics", "linalg", "models", "nn", "onnx", "optim", "utils", "viz")
+_SUBPACKAGES = (
+    "autograd",
+    "cuda",
+    "data",
+    "diagnostics",
+    "func",
+    "linalg",
+    "models",
+    "nn",
+    "onnx",
+    "optim",
+    "utils",
+    "viz",
+)
 _LATE = {
     "compile": "capture",
     "summary": "viz.tables",

@@ -42,9 +42,10 @@ class Size(tuple[int, ...]):
 
 
 def refuse(what: str) -> NoReturn:
-    """CaptureError: `what` cannot be done while tl.compile records."""
+    """CaptureError: `what` cannot be done while tl.compile records, or a transform runs a function without values."""
+    doing = getattr(mode.trace, "doing", "tl.compile records the function")
     raise CaptureError(
-        f"{what}, which is not known while tl.compile records the function ({here()}). "
+        f"{what}, which is not known while {doing} ({here()}). "
         "Return the tensor and read it outside, or keep the decision in the graph with where()"
     )
 

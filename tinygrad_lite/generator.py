@@ -69,6 +69,8 @@ class Generator:
 
     def take(self, count: int) -> tuple[Node, Node]:
         """(seed, offset) for a random op that uses `count` counters, which are then used up."""
+        if mode.trace is not None:
+            count = mode.trace.draws(count)
         seed, offset = self.seed_value._read(), self.offset._read()
         with mode.set(grad_enabled=False):
             self.offset._rebind(ew.add(offset, count), keep_history=False)

@@ -82,6 +82,10 @@ class Trace:
         if id(tensor) not in self.grads_written and id(tensor) not in self.grads_read:
             self.grads_read[id(tensor)] = (tensor, tensor._grad)
 
+    def draws(self, count: int) -> int:
+        """How many counters of a generator `count` numbers take."""
+        return count
+
     def runtime_scalar(self, label: str, read: Callable[[], float]) -> Tensor:
         """A 0-d float64 tensor whose value is read anew before each run."""
         if label not in self.scalars:

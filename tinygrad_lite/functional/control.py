@@ -247,6 +247,9 @@ class _StepTrace:
             return wrap(self._const(leaf(np.float32(read()).reshape(()))))
         return wrap(self._const(self.outer.runtime_scalar(label, read)._node))
 
+    def draws(self, count: int) -> int:
+        return count if self.outer is None else self.outer.draws(count)
+
     def name(self, tensor: Tensor, of: Tensor, suffix: str) -> None:
         if self.outer is not None:
             self.outer.name(tensor, of, suffix)
