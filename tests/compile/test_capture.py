@@ -518,8 +518,8 @@ def test_verify_finds_a_seeded_fault():
     program = compiled._last.program
     run = program._run_tape
 
-    def faulty():
-        run()
+    def faulty(turns):
+        run(turns)
         program.outputs[0][1] += 1
 
     program._run_tape = faulty
