@@ -17,6 +17,8 @@ from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement, is_virtual
 from tinygrad_lite.ir.schedule.views import View
 
+LITERAL = 16  # whole constants beyond it are words: mostly they are sizes
+
 
 @dataclass
 class Access:
@@ -59,6 +61,7 @@ class Accesses:
         self.loads: dict[tuple[object, ...], Access] = {}
         self.operand_access: dict[tuple[int, int], Access] = {}
         self.stores: dict[int, Access] = {}
+        self.sizes: dict[float, str] = {}  # constants that are words
         self.top = Level()
         self.row = self.sweep = self.inner = self.top
 
@@ -202,9 +205,10 @@ class Accesses:
 
     def _load(self, node: Node, position: int, user: Level | None = None) -> str:
         """An operand from memory, or from its element number where it is virtual; a table's element goes to `user`."""
-        fixed = literal(self.placement[node.inputs[position]].owner)
+        owner = self.placement[node.inputs[position]].owner
+        fixed = literal(owner)
         if fixed is not None:
-            return fixed
+            return self._size_word(owner) or fixed
         access = self.operand_access[id(node), position]
         if access.index is not None:
             return self._indirect(access, access.index, user or self.inner)
@@ -214,6 +218,17 @@ class Accesses:
             make = self._generate if is_virtual(access.place.owner) else self._fetch
             level.memo[key] = make(access, level)
         return level.memo[key]
+
+    def _size_word(self, owner: Node) -> str | None:
+        """A constant that looks like a size, such as a mean's divisor: a word, so that another size is another word."""
+        value = owner.attrs["value"] if owner.op.name == "full" else owner.attrs["data"][0]
+        tag = owner.dtype.short
+        whole = tag in ("i64", "f32", "f64") and math.isfinite(value) and value == int(value)
+        if not whole or not LITERAL < abs(value) < 2**53:
+            return None
+        if value not in self.sizes:
+            self.sizes[value] = self._word(self._fresh("c"), int(value))
+        return self.sizes[value] if tag == "i64" else f"{tag}({self.sizes[value]})"
 
     def _fetch(self, access: Access, level: Level) -> str:
         pointer, value = self._pointer(access), self._fresh("t")

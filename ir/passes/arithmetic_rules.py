@@ -17,6 +17,8 @@ from tinygrad_lite.ir.types import DType, float32
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import movement
 
+LARGE = 16  # divisors beyond it are mostly sizes
+
 
 @rule("add", "mul", "eq", "ne", why="c + x = x + c: a uniform operand stands on the right")
 def uniform_right(node: Node) -> Node | None:
@@ -46,11 +48,11 @@ def times_minus_one(node: Node) -> Node | None:
     return ew.neg(x) if x.dtype.kind in "if" and is_uniform(c, -1) else None
 
 
-@rule("div", why="x / 2^k = x * 2^-k, both rounding the same exact value")
+@rule("div", why="x / 2^k = x * 2^-k, both rounding the same exact value; not of sizes, which share a kernel with others")
 def divide_by_power_of_two(node: Node) -> Node | None:
     x, c = node.inputs
     divisor = uniform(c)
-    if divisor is None or not _is_invertible(divisor, x.dtype):
+    if divisor is None or abs(divisor) > LARGE or not _is_invertible(divisor, x.dtype):
         return None
     return build(ew.MUL, x, full(1 / divisor, x.shape, x.dtype))
 

@@ -75,7 +75,7 @@ def test_the_slider_walks_through_stages_and_passes(opened):
     opened.click("#next")
     assert opened.run(where) == f"2/{steps} after cse"
     opened.click("#next")
-    assert "divide_by_power_of_two" in opened.run("document.getElementById('note').textContent")
+    assert "cast_cast" in opened.run("document.getElementById('note').textContent")
     assert opened.run("document.querySelectorAll('#canvas g.added, #canvas g.changed').length") > 3
     opened.click("#previous")
     assert opened.run(where) == f"2/{steps} after cse"

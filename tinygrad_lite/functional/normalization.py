@@ -104,7 +104,7 @@ def batch_norm(
     _needs_values(x.shape, count)
     centred, mean, var = _moments(wide, axes)
     _move_average(running_mean, mean, momentum)
-    _move_average(running_var, ew.mul(var, count / max(count - 1, 1)), momentum)
+    _move_average(running_var, ew.div(ew.mul(var, float(count)), float(max(count - 1, 1))), momentum)
     return wrap(ew.cast(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift), x.dtype))
 
 
