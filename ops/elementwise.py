@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.node import Node
@@ -14,6 +13,7 @@ from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, registe
 from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, TensorType, bool_, converted, int64
 from tinygrad_lite.ops import movement
+from tinygrad_lite.ops.later import special
 from tinygrad_lite.ops.leaf import constant
 from tinygrad_lite.ops.promote import Operand, get_default_dtype, result_type
 
@@ -157,8 +157,10 @@ RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), "rsqrt_{t}({0})", lambda x, y:
 TANH = _unary("tanh", np.tanh, "tanh_{t}({0})", lambda x, y: sub(1.0, mul(y, y)), 16)
 SIN = _unary("sin", np.sin, "sin_{t}({0})", lambda x, y: cos(x), 20)
 COS = _unary("cos", np.cos, "cos_{t}({0})", lambda x, y: neg(sin(x)), 20)
-ERF = _unary("erf", scipy.special.erf, "erf_{t}({0})", lambda x, y: mul(exp(neg(mul(x, x))), 1.1283791670955126), 18)
-SIGMOID = _unary("sigmoid", scipy.special.expit, "sigmoid_{t}({0})", lambda x, y: mul(y, sub(1.0, y)), 16)
+ERF = _unary(
+    "erf", lambda x: special.erf(x), "erf_{t}({0})", lambda x, y: mul(exp(neg(mul(x, x))), 1.1283791670955126), 18
+)
+SIGMOID = _unary("sigmoid", lambda x: special.expit(x), "sigmoid_{t}({0})", lambda x, y: mul(y, sub(1.0, y)), 16)
 
 EQ = _op("eq", _infer_bool("eq"), np.equal, "b1({0} == {1})")
 NE = _op("ne", _infer_bool("ne"), np.not_equal, "b1({0} != {1})")

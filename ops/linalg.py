@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tinygrad_lite.errors import LinAlgError
 from tinygrad_lite.ir.native import Native
@@ -24,6 +23,7 @@ from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, register
 from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, TensorType, float32, float64
 from tinygrad_lite.ops import contract, create, elementwise, lapack, movement, reduce
+from tinygrad_lite.ops.later import linalg
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -124,14 +124,14 @@ def _each(rule: Callable[..., Array], failure: str) -> Callable[..., Array]:
 
 
 def _solve(a: Array, b: Array) -> Array:
-    _, _, x, info = scipy.linalg.lapack.get_lapack_funcs("gesv", (a, b))(a, b)
+    _, _, x, info = linalg.lapack.get_lapack_funcs("gesv", (a, b))(a, b)
     if info:
         raise np.linalg.LinAlgError(f"The diagonal element {info} is zero, the solve could not be completed")
     return x  # type: ignore[no-any-return]
 
 
 def _solve_triangular(a: Array, b: Array, *, upper: bool, unit: bool) -> Array:
-    trsm = scipy.linalg.blas.get_blas_funcs("trsm", (a, b))
+    trsm = linalg.blas.get_blas_funcs("trsm", (a, b))
     return trsm(1.0, a, b, lower=not upper, diag=unit)  # type: ignore[no-any-return]
 
 
@@ -140,33 +140,33 @@ def _det(a: Array) -> Array:
 
 
 def _svd(a: Array, *, full: bool) -> Array:
-    u, s, vh = scipy.linalg.svd(a.T, full_matrices=full, lapack_driver="gesdd")
+    u, s, vh = linalg.svd(a.T, full_matrices=full, lapack_driver="gesdd")
     return np.concatenate([vh.T.ravel(), s, u.T.ravel()])
 
 
 def _pinv(a: Array, *, rtol: float, atol: float) -> Array:
-    u, s, vh = scipy.linalg.svd(a, full_matrices=False)
+    u, s, vh = linalg.svd(a, full_matrices=False)
     kept = s > max(atol, rtol * float(s[0]))
     return (vh[kept].T / s[kept]) @ u[:, kept].T  # type: ignore[no-any-return]
 
 
 def _cofactor(a: Array) -> Array:
-    u, s, vh = scipy.linalg.svd(a)
+    u, s, vh = linalg.svd(a)
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
     return round(float(np.linalg.det(u) * np.linalg.det(vh))) * (u * others) @ vh  # type: ignore[no-any-return]
 
 
 def _eigh(a: Array, *, upper: bool) -> Array:
-    w, v = scipy.linalg.eigh(a.T, lower=upper, driver="evd", check_finite=False)
+    w, v = linalg.eigh(a.T, lower=upper, driver="evd", check_finite=False)
     return np.concatenate([w, v.T.ravel()])
 
 
 def _eigvalsh(a: Array, *, upper: bool) -> Array:
-    return scipy.linalg.eigh(a.T, lower=upper, eigvals_only=True, driver="evd", check_finite=False)  # type: ignore[no-any-return]
+    return linalg.eigh(a.T, lower=upper, eigvals_only=True, driver="evd", check_finite=False)  # type: ignore[no-any-return]
 
 
 def _qr(a: Array, *, complete: bool) -> Array:
-    q, r = scipy.linalg.qr(a, mode="full" if complete else "economic", check_finite=False)
+    q, r = linalg.qr(a, mode="full" if complete else "economic", check_finite=False)
     return np.concatenate([q.T.ravel(), r.ravel()])
 
 
@@ -425,7 +425,7 @@ SVD = _op("svd", _infer_svd, _svd, _vjp_svd, lapack.svd, f"linalg.svd: {_CONVERG
 SVDVALS = _op(
     "svdvals",
     _infer_svdvals,
-    lambda a: scipy.linalg.svd(a.T, compute_uv=False),
+    lambda a: linalg.svd(a.T, compute_uv=False),
     _vjp_svdvals,
     lapack.svdvals,
     f"linalg.svdvals: {_CONVERGE}",
@@ -434,7 +434,9 @@ EIGH = _op("eigh", _infer_eigh, _eigh, _vjp_eigh, lapack.eigh, f"linalg.eigh: {_
 EIGVALSH = _op("eigvalsh", _infer_eigvalsh, _eigvalsh, _vjp_eigvalsh, lapack.eigvalsh, f"linalg.eigvalsh: {_CONVERGE}")
 QR = _op("qr", _infer_qr, _qr, _vjp_qr, lapack.qr)
 PINV = _op("pinv", _infer_pinv, _pinv, _vjp_pinv, lapack.pinv, f"linalg.pinv: {_CONVERGE}")
-MATRIX_EXP = _op("matrix_exp", _infer_square("matrix_exp"), scipy.linalg.expm, _vjp_matrix_exp, lapack.matrix_exp)
+MATRIX_EXP = _op(
+    "matrix_exp", _infer_square("matrix_exp"), lambda a: linalg.expm(a), _vjp_matrix_exp, lapack.matrix_exp
+)
 
 # ---- builders -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, register
@@ -39,6 +38,7 @@ from tinygrad_lite.ops.elementwise import (
     sign,
     sub,
 )
+from tinygrad_lite.ops.later import special
 from tinygrad_lite.ops.promote import Operand
 
 Array = np.ndarray[Any, Any]
@@ -115,20 +115,20 @@ HYPOT = _op(
 # ---- error and gamma functions ---------------------------------------------------------------------------
 
 ERFC = _unary(
-    "erfc", scipy.special.erfc, "erfc_{t}({0})", lambda x, y: mul(exp(neg(mul(x, x))), -1.1283791670955126), 30
+    "erfc", lambda x: special.erfc(x), "erfc_{t}({0})", lambda x, y: mul(exp(neg(mul(x, x))), -1.1283791670955126), 30
 )
 ERFINV = _unary(
-    "erfinv", scipy.special.erfinv, "erfinv_{t}({0})", lambda x, y: mul(exp(mul(y, y)), 0.886226925452758), 90
+    "erfinv", lambda x: special.erfinv(x), "erfinv_{t}({0})", lambda x, y: mul(exp(mul(y, y)), 0.886226925452758), 90
 )
 
 
 def _lgamma(x: Array) -> Array:
     """As C's, inf at -inf."""
-    return np.asarray(scipy.special.gammaln(np.where(x == -np.inf, x.dtype.type(np.inf), x)))
+    return np.asarray(special.gammaln(np.where(x == -np.inf, x.dtype.type(np.inf), x)))
 
 
 LGAMMA = _unary("lgamma", _lgamma, "lgamma_{t}({0})", lambda x, y: digamma(x), 60)
-DIGAMMA = _unary("digamma", scipy.special.digamma, "digamma_{t}({0})", lambda x, y: polygamma(1, x), 60)
+DIGAMMA = _unary("digamma", lambda x: special.digamma(x), "digamma_{t}({0})", lambda x, y: polygamma(1, x), 60)
 
 
 def _infer_polygamma(x: TensorType, *, order: int) -> TensorType:
@@ -139,7 +139,7 @@ def _infer_polygamma(x: TensorType, *, order: int) -> TensorType:
 
 def _polygamma(x: Array, *, order: int) -> Array:
     """(-1)^(n+1) n! ζ(n + 1, x)."""
-    zeta = scipy.special.zeta(order + 1.0, x)
+    zeta = special.zeta(order + 1.0, x)
     return np.asarray((-1.0) ** (order + 1) * math.factorial(order) * zeta, x.dtype)
 
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.ops.later import special
 from tinygrad_lite.tensor import Tensor, as_tensor, float64, rand, randn
 
 _GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75}
@@ -82,11 +82,11 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Normal restricted to [a, b], by the inverse of its distribution function."""
-    low, high = ndtr((a - mean) / std), ndtr((b - mean) / std)
+    low, high = special.ndtr((a - mean) / std), special.ndtr((b - mean) / std)
 
     def values() -> np.ndarray[Any, Any]:
         uniform = rand(*tensor.shape, dtype=float64).numpy()
-        return np.clip(ndtri(low + uniform * (high - low)) * std + mean, a, b)
+        return np.clip(special.ndtri(low + uniform * (high - low)) * std + mean, a, b)
 
     return _draw(tensor, values)
 
