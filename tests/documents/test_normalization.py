@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import tinygrad_lite as tl
@@ -171,15 +173,50 @@ def test_running_statistics_converge_and_serve_a_batch_of_one(run):
 
 
 def test_why_transformers_do_not_use_batch_norm(x, run):
-    """Padding moves its statistics; one value a channel leaves only the bias; a masked statistic mends the first."""
+    """Padding moves its statistics, and of one value a channel only the bias would be left."""
     padded = tl.cat([x, tl.zeros(2, 2, 4, dtype=tl.float64)], 1)
     same_bits(run(layer)(padded)[:, :3], run(layer)(x))
     assert (run(batch)(padded)[:, :3] - batch(x)).abs().amax().item() > 0.05
     with pytest.raises(ValueError, match="Expected more than 1 value"):
         batch(x[:1, :1])
-    mask = tl.tensor([[True] * 3 + [False] * 2] * 2)
-    tokens = padded[mask]
-    close(tokens.mean(0), x.mean((0, 1)), 1e-15)
+
+
+@pytest.mark.parametrize("filler", [0.0, 100.0, math.nan])
+def test_masked_statistics_are_those_of_the_unpadded_tokens(run, filler):
+    """Of lengths 5 and 3: outputs, gradients and running statistics, filler and all."""
+    tokens = seeded(8, 4)
+    real = tl.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    place = [(0, i) for i in range(5)] + [(1, i) for i in range(3)]
+    padded = tl.full((2, 5, 4), filler, dtype=tl.float64)
+    for token, (row, column) in zip(tokens, place, strict=True):
+        padded[row, column] = token
+
+    def trained(norm, x, mask):
+        x = x.detach().requires_grad_()
+        y = norm(x.transpose(1, 2), mask).transpose(1, 2) if mask is not None else norm(x)
+        return y.detach(), tl.autograd.grad((y**3).sum(), x)[0]
+
+    norms = [nn.BatchNorm1d(4).double() for _ in range(2)]
+    want, slopes = run(lambda x: trained(norms[0], x, None))(tokens)
+    got, masked_slopes = run(lambda x, m: trained(norms[1], x, m))(padded, real)
+    close(got[real], want, 1e-14)
+    close(masked_slopes[real], slopes, 1e-13)
+    assert (masked_slopes[~real] == 0).all()
+    for name in ("running_mean", "running_var"):
+        close(getattr(norms[1], name), getattr(norms[0], name), 1e-15)
+
+
+def test_masks_of_batch_norm():
+    norm, x = nn.BatchNorm1d(4), seeded(2, 4, 5).float()
+    with pytest.raises(ValueError, match=r"mask must be bool of shape \[2, 5\] for f32\[2,4,5\], got b1\[2,4,5\]"):
+        norm(x, tl.ones(2, 4, 5, dtype=tl.bool))
+    norm.bias.data.fill_(0.25)
+    assert (norm(x, tl.zeros(2, 5, dtype=tl.bool)) == 0.25).all()
+    norm.eval()
+    same_bits(norm(x, tl.ones(2, 5, dtype=tl.bool)), norm(x))
+    first = tl.arange(5) < tl.tensor([[5], [2]])
+    same_bits(norm(x, first)[0], norm(x)[0])
+    assert (norm(x, first)[1, :, 2:] == 0.25).all()
 
 
 def test_one_reduction_fewer_in_rms_norm():

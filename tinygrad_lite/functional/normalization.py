@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tinygrad_lite.functional.common import node_of, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.types import float32
+from tinygrad_lite.ir.types import bool_, float32
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import movement, reduce
 from tinygrad_lite.ops.conv import padded
@@ -48,6 +48,28 @@ def _moments(x: Node, axes: Sequence[int]) -> tuple[Node, Node, Node]:
     return centred, mean, reduce.mean(ew.mul(centred, centred), axes, keepdim=True)
 
 
+def _masked_moments(x: Node, axes: Sequence[int], kept: Node) -> tuple[Node, Node, Node, Node]:
+    """_moments over the places that `kept` holds, x - mean being 0 elsewhere, and their number, at least 1."""
+    count = ew.maximum(ew.cast(reduce.sum(kept, axes, keepdim=True), x.dtype), 1.0)
+    mean = ew.div(reduce.sum(_inside(kept, x), axes, keepdim=True), count)
+    centred = _inside(kept, ew.add(_inside(kept, x), ew.neg(mean)))
+    return centred, mean, ew.div(reduce.sum(ew.mul(centred, centred), axes, keepdim=True), count), count
+
+
+def _inside(kept: Node | None, x: Node) -> Node:
+    """x where `kept` holds, 0 elsewhere, whatever is there."""
+    return x if kept is None else ew.where(kept, x, 0.0)
+
+
+def _places(mask: Tensor, x: Node) -> Node:
+    """A mask (N, *S) of an input (N, C, *S) as (N, 1, *S)."""
+    kept = node_of(mask, "mask")
+    places = (x.shape[0], *x.shape[2:])
+    if kept.dtype is not bool_ or kept.shape != places:
+        raise ValueError(f"batch_norm: mask must be bool of shape {list(places)} for {x.type}, got {kept.type}")
+    return movement.reshape(kept, (x.shape[0], 1, *x.shape[2:]))
+
+
 def _move_average(running: Tensor | None, new: Node, momentum: float | Tensor) -> None:
     """running ← (1 - momentum) running + momentum new, outside autograd."""
     if running is None:
@@ -75,14 +97,20 @@ def batch_norm(
     training: bool = False,
     momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
+    *,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """(x - mean) / √(var + eps) · weight + bias by channel, axis 1. Ioffe, Szegedy, arXiv:1502.03167.
 
     In training the moments are the batch's, and the running ones move towards them in place (the variance unbiased);
     otherwise the running moments are taken.
 
+    Args:
+        mask: bool (N, *S) of an input (N, C, *S), False where there is filler. Moments are those of the other places,
+            and filler, whatever it holds, becomes the bias; so does a value that is left alone.
+
     Raises:
-        ValueError: one value a channel in training.
+        ValueError: one value a channel in training; a mask of another type or shape.
         RuntimeError: no running moments outside training; sizes that differ.
     """
     x = node_of(input, "input")
@@ -92,19 +120,25 @@ def batch_norm(
     mean, var = _vector(running_mean, "running_mean", channels), _vector(running_var, "running_var", channels)
     scale, shift = _vector(weight, "weight", channels), _vector(bias, "bias", channels)
     wide, axes = widened(x), (0, *range(2, x.type.ndim))
+    kept = None if mask is None else _places(mask, x)
     if not training:
         if mean is None or var is None:
             raise RuntimeError("batch_norm: running_mean and running_var must be given when training=False")
         factor = ew.rsqrt(ew.add(var, eps))
         factor = factor if scale is None else ew.mul(factor, scale)
-        centred = ew.add(wide, _per_channel(ew.neg(mean), x.type.ndim))
+        centred = _inside(kept, ew.add(_inside(kept, wide), _per_channel(ew.neg(mean), x.type.ndim)))
         result = _scaled(ew.mul(centred, _per_channel(factor, x.type.ndim)), None, shift)
         return wrap(ew.cast(result, x.dtype))
     count = reduce.count(x, axes)
     _needs_values(x.shape, count)
-    centred, mean, var = _moments(wide, axes)
+    if kept is None:
+        centred, mean, var = _moments(wide, axes)
+        unbiased = ew.div(ew.mul(var, float(count)), float(max(count - 1, 1)))
+    else:
+        centred, mean, var, among = _masked_moments(wide, axes, kept)
+        unbiased = ew.mul(var, ew.div(among, ew.maximum(ew.sub(among, 1.0), 1.0)))
     _move_average(running_mean, mean, momentum)
-    _move_average(running_var, ew.div(ew.mul(var, float(count)), float(max(count - 1, 1))), momentum)
+    _move_average(running_var, unbiased, momentum)
     return wrap(ew.cast(_scaled(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), scale, shift), x.dtype))
 
 

@@ -89,7 +89,7 @@ class _BatchNorm(_ChannelNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check(input)
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
@@ -98,7 +98,8 @@ class _BatchNorm(_ChannelNorm):
                 momentum = 1.0 / self.num_batches_tracked.to(input.dtype)
         mean, var = self._running()
         training = self.training or (self.running_mean is None and self.running_var is None)
-        return normalization.batch_norm(input, mean, var, self.weight, self.bias, training, momentum, self.eps)
+        affine = (self.weight, self.bias)
+        return normalization.batch_norm(input, mean, var, *affine, training, momentum, self.eps, mask=mask)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -106,10 +107,11 @@ class BatchNorm1d(_BatchNorm):
 
     Shapes: (N, C) or (N, C, L) to the same; weight, bias and the running moments (C,).
     In training the batch's moments are used, and the running ones move towards them by `momentum` (None: their plain
-    mean); `eval()` uses the running ones.
+    mean); `eval()` uses the running ones. `norm(x, mask)` with a bool mask (N,) or (N, L), False at filler, takes the
+    moments of the other places alone.
 
     Raises:
-        ValueError: another number of axes; one value a channel in training.
+        ValueError: another number of axes; one value a channel in training; a mask of another shape.
     """
 
     ranks = (2, 3)
