@@ -195,3 +195,28 @@ def test_plots(tmp_path):
         path = tmp_path / f"{i}.svg"
         figure = found.plot(path)
         assert figure.axes and path.read_text().lstrip().startswith("<?xml")
+
+
+def test_number_formats():
+    x = tl.tensor([1e38, 1e5, 1.0, 1e-3, 1e-8, 0.0])
+    found = D.number_formats(x)
+    assert {name: loss.bytes for name, loss in found.items()} == {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+    assert found["float32"][1:] == (0.0, 0.0, 0.0)
+    assert (found["float16"].infinite, found["float16"].zero) == (2 / 6, 1 / 6)
+    assert (found["bfloat16"].infinite, found["bfloat16"].zero) == (0.0, 0.0)
+    assert 0 < found["float16"].error < 2**-11 < found["bfloat16"].error < 2**-8
+    assert (found["int8"].infinite, found["int8"].zero) == (0.0, 4 / 6)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, tl.compile], ids=["eager", "compiled"])
+def test_rounding_to_a_narrow_format(run):
+    x = tl.tensor([1.0 + 2**-9, 65_504.0, 1e38, 1e-9], requires_grad=True)
+
+    def rounds(x):
+        y = D.rounded(x, tl.float16)
+        return y, D.rounded(x, tl.bfloat16), tl.autograd.grad(y, x, tl.tensor([1.0, 1.0 + 2**-12, 1e-9, 70_000.0]))[0]
+
+    half, brain, slope = (v.tolist() for v in run(rounds)(x))
+    assert half == [1.0 + 2**-9, 65_504.0, math.inf, 0.0]
+    assert brain[0] == 1.0 and math.isfinite(brain[2]) and brain[3] > 0
+    assert slope == [1.0, 1.0, 0.0, math.inf]

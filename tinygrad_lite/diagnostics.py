@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tinygrad_lite import autograd, creation
 from tinygrad_lite.autograd import enable_grad, no_grad
 from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.node import Location
+from tinygrad_lite.ir.types import DType, bfloat16, float16, float32, int8
 from tinygrad_lite.nn.attention import observe_weights
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.tensor import Tensor
@@ -488,3 +489,39 @@ def outlier_ratio(x: Any, axis: int = -1) -> float:
     array = np.asarray(x.detach().numpy() if isinstance(x, Tensor) else x)
     sizes = np.abs(np.moveaxis(array, axis, -1)).reshape(-1, array.shape[axis]).max(axis=0)
     return float(sizes.max() / np.median(sizes))
+
+
+def rounded(x: Tensor, dtype: DType) -> Tensor:
+    """x rounded to float16 or bfloat16 and back: arithmetic on the result is that of the narrow format.
+
+    The gradient is rounded on its way back too: what is below the format's smallest number is lost, as it would be.
+    """
+    return x.to(dtype).to(x.dtype)
+
+
+class FormatLoss(NamedTuple):
+    """What values lose in a format: bytes each, shares that become infinite or 0, and of the others the root mean
+    square of their relative error."""
+
+    bytes: int
+    infinite: float
+    zero: float
+    error: float
+
+
+def number_formats(x: Any) -> dict[str, FormatLoss]:
+    """Of finite values in float32, float16, bfloat16, and int8 with one scale for all."""
+    array = np.asarray(x.detach().numpy() if isinstance(x, Tensor) else x, np.float64)
+    with np.errstate(over="ignore"):
+        kept = {d.name: array.astype(d.numpy).astype(np.float64) for d in (float32, float16, bfloat16)}
+    sizes = {d.name: d.itemsize for d in (float32, float16, bfloat16, int8)}
+    whole, scale = quantise(array)
+    return {name: _loss(array, values, sizes[name]) for name, values in {**kept, "int8": whole * scale}.items()}
+
+
+def _loss(wanted: Array, got: Array, size: int) -> FormatLoss:
+    finite, there = np.isfinite(got), wanted != 0
+    fair = finite & there & (got != 0)
+    error = np.sqrt(np.mean((got[fair] / wanted[fair] - 1) ** 2)) if fair.any() else 0.0
+    count = max(wanted.size, 1)
+    return FormatLoss(size, float((~finite).sum() / count), float((there & (got == 0)).sum() / count), float(error))

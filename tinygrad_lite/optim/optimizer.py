@@ -13,7 +13,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tinygrad_lite.autograd import enable_grad, no_grad
@@ -45,6 +46,7 @@ class Optimizer:
         self.defaults = defaults
         self.state = State()
         self.param_groups: list[Group] = []
+        self._before: dict[int, Tensor] | None = None  # see _remembering
         self._structure = 0  # grows when groups or state tensors are exchanged: what a capture made before is then void
         groups = list(params)
         if not groups:
@@ -147,9 +149,25 @@ class Optimizer:
         if state.get(name) is None:
             with mode.eager():
                 state[name] = zeros(param.shape, dtype=param.dtype)
+            self._remember(state[name])
         if mode.trace is not None:
             mode.trace.name(state[name], param, name)
         return state[name]
+
+    def _remember(self, made: Tensor) -> None:
+        if self._before is not None:
+            self._before[id(made)] = made.detach().clone()
+
+    @contextmanager
+    def _remembering(self) -> Iterator[dict[int, Tensor]]:
+        """id → value before the steps taken in this context, of every tensor that they may change."""
+        params = [p for p in self._all_params() if p.grad is not None]
+        state = [v for p in params for v in self.state.get(p, {}).values() if isinstance(v, Tensor)]
+        self._before = {id(t): t.detach().clone() for t in [*params, *state]}
+        try:
+            yield self._before
+        finally:
+            self._before = None
 
     def _count_steps(self, params: list[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
         """Advance the step counts; pairs of a count and the parameters that have it."""
@@ -170,6 +188,7 @@ class Optimizer:
     def _start_counts(self, states: list[dict[str, Any]], value: float) -> None:
         with mode.eager():
             count = tensor(value, dtype=float32)
+        self._remember(count)
         for state in states:
             state["step"] = count
 
@@ -184,6 +203,7 @@ class Optimizer:
                 if shared not in copies:
                     with mode.eager():
                         copies[shared] = state["step"].detach().clone()
+                    self._remember(copies[shared])
                     self._structure += 1
                 state["step"] = copies[shared]
 
