@@ -44,6 +44,7 @@ __version__ = "0.1.0"
 
 # Imported when first asked for: `import tinygrad_lite` stays quick.
 _SUBPACKAGES = (
+    "amp",
     "autograd",
     "cuda",
     "data",
