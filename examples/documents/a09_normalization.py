@@ -33,9 +33,16 @@ table(
 
 heading("Why not in a transformer: BatchNorm of example 1's first token")
 padded = tl.cat([x, tl.zeros(2, 2, 4)], 1)
+real = tl.arange(5).expand(2, 5) < 3
+masked = F.batch_norm(padded.transpose(1, 2), None, None, training=True, eps=0.0, mask=real).transpose(1, 2)
 table(
     ["beside", "output"],
-    [("its batch", batch(x)[1, 0]), ("padding", batch(padded)[1, 0]), ("nobody", batch(x[1:])[0, 0])],
+    [
+        ("its batch", batch(x)[1, 0]),
+        ("padding", batch(padded)[1, 0]),
+        ("padding, masked", masked[1, 0]),
+        ("nobody", batch(x[1:])[0, 0]),
+    ],
 )
 
 heading("Running statistics and evaluation")

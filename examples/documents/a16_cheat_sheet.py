@@ -3,6 +3,7 @@
 from show import heading, table
 
 import tinygrad_lite as tl
+from tinygrad_lite import diagnostics
 
 SHEET = (
     ("loss turns NaN", "a product above 1; fp16 overflow", "clip at 1.0; bf16", "a05, RNN-06"),
@@ -34,3 +35,9 @@ for name in ("float32", "float16", "bfloat16"):
     dtype = getattr(tl, name)
     rows.append((name, tl.tensor(1.0).to(dtype).element_size(), tl.finfo(dtype).max, tl.tensor(1e38).to(dtype).float()))
 table(["format", "bytes", "largest", "1e38"], rows)
+
+heading("What gradients of 1e-12 to 1 lose in each format, and in float16 once the loss is scaled by 2^16")
+gradients = 10 ** tl.linspace(-12, 0, 1000)
+rows = [(name, *loss) for name, loss in diagnostics.number_formats(gradients).items()]
+rows.append(("float16, scaled", *diagnostics.number_formats(gradients * 2**16 * 0.9)["float16"]))
+table(["format", "bytes", "infinite", "zero", "relative error of the rest"], rows)

@@ -9,6 +9,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +51,11 @@ CORRECTIONS = (
      "PAR-11"),
     ("A §15", "6.97e9 parameters", "without the final norm that A §8 calls for: 8,192 more", "PAR-07"),
     ("A §13", "the gated feed-forward weighs 8 d²", "0.78 % more once its width is rounded to 11,008", "GLU-04"),
+    ("A §10", "paths of J_m J_l under a product of (I + J_1) … (I + J_L)", "composed, the last block stands first",
+     "RES-05"),
+    ("A §1; A §6", "512 KiB a token at d = 4,096", "of 32 layers, all heads, 16 bits", "PAR-13"),
+    ("A §9; B §4", "BatchNorm over batch and time, drawn over the batch alone", "over both: 4 means, not 12", "NRM-03"),
+    ("B §8", "Xavier halves the signal a layer", "under ReLU, its second moment", "INI-05"),
     ("B §1", "two thirds of all parameters are feed-forward", "of a block's weights; 61.6 % of the tied 7B model",
      "BLK-03"),
     ("B §2", "1.3497 and 2.6994", "1.3496 and 2.6992, unrounded", "BPX-03"),
@@ -57,6 +63,30 @@ CORRECTIONS = (
     ("B §3", "LeakyReLU's derivative at 0 is α", "it has none; the library takes α, as PyTorch", "ACT-03"),
     ("B §3", "SwiGLU ends at the product", "a third matrix leads back to width d, as in A §13", "GLU-06"),
     ("B §6", "variance grows as L σ²", "two additions a block: 1 + 2 L, hence 1/√(2 L)", "BLK-04"),
+)  # fmt: skip
+
+# What both leave open, what was chosen, and the code whose default or docstring it is.
+CHOICES = (
+    ("slope of LeakyReLU", "0.01, PyTorch's", "nn.LeakyReLU"),
+    ("ε of norms", "1e-5; of RMSNorm the dtype's own ε, as in PyTorch; BERT 1e-12, ViT, T5 and DiT 1e-6",
+     "nn.LayerNorm nn.RMSNorm nn.BatchNorm1d models.encoder.EncoderConfig models.t5.T5Config"),
+    ("momentum of running statistics", "0.1; their variance unbiased", "nn.BatchNorm1d"),
+    ("filler under BatchNorm", "left out of the moments by `mask`; it becomes the bias", "nn.functional.batch_norm"),
+    ("where smoothed mass goes", "ε/V to every class, the true one too", "nn.CrossEntropyLoss"),
+    ("sinusoids and rotation", "base 10,000; sines in even, cosines in odd columns; rotation by halves",
+     "nn.SinusoidalPositions nn.RotaryPositions"),
+    ("contents of a ResNet block", "3×3, norm, ReLU, 3×3, norm, sum, ReLU, as published", "models.resnet.BasicBlock"),
+    ("fate of hidden tokens", "80 % the mask, 10 % any id, 10 % as they were", "models.encoder.mask_tokens"),
+    ("GeGLU", "SwiGLU with GELU (erf) as the gate", "nn.GeGLU"),
+    ("AdaLN and AdaGN", "norm(x) (1 + gain) + bias, a linear map of the condition that starts at 0",
+     "nn.AdaLayerNorm nn.AdaGroupNorm"),
+    ("QK-norm", "RMSNorm over each head of queries and keys, with a gain", "nn.Attention"),
+    ("sandwich norm", "x + norm(F(norm(x)))", "nn.Residual"),
+    ("Adam", "β 0.9 and 0.999, ε 1e-8 outside the root, both moments corrected", "optim.Adam"),
+    ("length of warm-up", "an argument; the rate is base · k / warmup at step k from 1",
+     "optim.lr_scheduler.WarmupCosineLR"),
+    ("constants of SELU", "1.0507 and 1.6733", "nn.SELU"),
+    ("biases of an LSTM besides the forget gate's", "PyTorch's uniform ones", "nn.LSTM"),
 )  # fmt: skip
 
 
@@ -85,17 +115,20 @@ def ids() -> list[str]:
     return [f"{group}-{i:02}" for group, count in FIGURES.items() for i in range(1, count + 1)]
 
 
+@cache
 def functions(path: Path) -> set[str]:
     """Names that a file defines at its top level."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
 
 
+@cache
 def own_tests() -> dict[str, str]:
     """Test of this folder → its file's name."""
     return {name: path.stem for path in sorted(HERE.glob("test_*.py")) for name in functions(path) if "test" in name}
 
 
+@cache
 def tests_of_figures() -> dict[str, list[str]]:
     """Id → the tests named by it."""
     found: dict[str, list[str]] = {}
@@ -168,6 +201,13 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|---|"
     for section, printed, held, figure in CORRECTIONS:
         yield f"| {section} | {printed} | {held} | {figure} |"
+    yield ""
+    yield "## What the documents leave open"
+    yield ""
+    yield "| open | chosen | code |"
+    yield "|---|---|---|"
+    for what, chosen, code in CHOICES:
+        yield f"| {what} | {chosen} | {', '.join(map(_shown, code.split()))} |"
     yield ""
     yield "## Part 1: systems"
     yield ""
