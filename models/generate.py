@@ -6,6 +6,7 @@ serve prompts of all lengths. Keys and values of what was read stay in a cache o
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -56,6 +57,7 @@ class Decoder:
             with tl.no_grad():
                 memory = model.encode(source)
             self.extra = (memory.projected, memory.padding)
+        self.next_logits, self.compiled = self.step, compiled
         if compiled:
             self.step = tl.compile(self.step)
 
@@ -85,6 +87,30 @@ class Decoder:
         positions = tl.from_numpy(np.arange(self.length, self.length + ids.shape[1]))
         return self.step(ids, positions, self.extra)
 
+    @functools.cached_property
+    def writer(self) -> Writer:
+        """What writes the tokens of `greedy`."""
+        return Writer(self.next_logits, self.batch, self.capacity, self.compiled)
+
+    def greedy(self, ids: Tensor, n: int) -> Tensor:
+        """(B, n) tokens that follow: each the likeliest after all before it. The last of them is not read.
+
+        A token is one run of one program, which also writes it down and counts on; between tokens nothing happens in
+        Python.
+
+        Raises:
+            ValueError: as `feed`; a model without a cache.
+        """
+        if self.recurrent:
+            raise ValueError("greedy needs a model with a cache; choose from feed()'s logits instead")
+        if self.capacity is not None and self.length + ids.shape[1] + n - 1 > self.capacity:
+            total = self.length + ids.shape[1] + n - 1
+            raise ValueError(f"{total} tokens exceed the capacity of {self.capacity} tokens (at most block_size)")
+        first = self.feed(ids)[:, -1].argmax(dim=-1, keepdim=True)
+        text = self.writer.write(first, self.length, n, self.extra)
+        self.length += n - 1
+        return text
+
     def rewind(self, length: int = 0) -> None:
         """Forget all but the first `length` tokens: another text may continue the same prefix."""
         if not 0 <= length <= self.length or (self.recurrent and length not in (0, self.length)):
@@ -107,6 +133,35 @@ class Decoder:
         if self.recurrent:
             return sum(t.numel() * t.element_size() for t in _leaves(self.extra))
         return self.cache.nbytes()
+
+
+class Writer:
+    """Token after token into `text` (B, capacity): the token read last, and its place, are tensors in the program."""
+
+    def __init__(self, logits: Callable[..., Tensor], batch: int, capacity: int, compiled: bool) -> None:
+        self.token = tl.zeros(batch, 1, dtype=tl.int64)
+        self.place = tl.zeros(1, dtype=tl.int64)
+        self.text = tl.zeros(batch, capacity + 1, dtype=tl.int64)  # the last token is written, and never read
+        self.compiled = compiled
+
+        def advance(extra: Any) -> None:
+            chosen = logits(self.token, self.place, extra)[:, -1].argmax(dim=-1, keepdim=True)
+            self.place.add_(1)
+            self.token.copy_(chosen)
+            self.text.index_copy_(1, self.place, chosen)
+
+        self.advance = tl.compile(advance) if compiled else advance
+
+    def write(self, first: Tensor, place: int, n: int, extra: Any) -> Tensor:
+        """(B, n): `first`, which comes at `place`, and the n - 1 tokens after it."""
+        with tl.no_grad():
+            self.token.copy_(first)
+            self.place.fill_(place)
+            if n > 1 and self.compiled:
+                self.advance.repeat(n - 1, extra)
+            for _ in range(0 if self.compiled else n - 1):
+                self.advance(extra)
+        return tl.cat([first, self.text[:, place + 1 : place + n]], dim=1)
 
 
 def _cached_step(model: Any, cache: Any, crossed: bool) -> Callable[..., Any]:
@@ -221,6 +276,8 @@ def log_softmax(logits: Array) -> Array:
 
 # ---- many tokens ------------------------------------------------------------------------------------------
 
+UNTIL_STOP = 16  # tokens written before a look at whether they are still wanted
+
 _decoders: weakref.WeakKeyDictionary[Any, dict[Any, Decoder]] = weakref.WeakKeyDictionary()
 
 
@@ -303,6 +360,9 @@ def _continued(
     rng: np.random.Generator,
 ) -> Tensor:
     ids, block = np.array(idx.numpy()), decoder.capacity
+    fits = block is not None and ids.shape[1] + n <= block + 1
+    if how.temperature == 0 and how.repetition_penalty == 1.0 and fits and n and not decoder.recurrent:
+        return tl.from_numpy(_greedy(decoder, ids, n, stops))
     done = np.zeros(len(ids), bool)
     for _ in range(n):
         new = tl.from_numpy(ids[:, decoder.length :].copy())
@@ -317,6 +377,23 @@ def _continued(
         if len(stops) and done.all():
             break
     return tl.from_numpy(ids)
+
+
+def _greedy(decoder: Decoder, ids: Array, n: int, stops: Array) -> Array:
+    """As the loop above with the likeliest token each time, many tokens a call."""
+    start, end = ids.shape[1], ids.shape[1] + n
+    while ids.shape[1] < end:
+        count = min(end - ids.shape[1], UNTIL_STOP) if len(stops) else end - ids.shape[1]
+        text = decoder.greedy(tl.from_numpy(ids[:, decoder.length :].copy()), count).numpy()
+        ids = np.concatenate([ids, text.astype(ids.dtype)], axis=1)
+        stopped = np.isin(ids[:, start:], stops)
+        if stopped.any(axis=1).all():
+            end = start + int(stopped.argmax(axis=1).max()) + 1
+    ids = ids[:, :end]
+    for row, stopped in zip(ids[:, start:], np.isin(ids[:, start:], stops), strict=True):
+        if stopped.any():
+            row[stopped.argmax() :] = row[stopped.argmax()]
+    return ids
 
 
 def _windowed(model: Any, compiled: bool) -> Callable[[Tensor], Tensor]:

@@ -102,6 +102,21 @@ def test_greedy_is_the_argmax_of_the_whole_text(name):
     assert model.training
 
 
+@pytest.mark.parametrize("name", ["gpt-tiny", "llama-tiny"])
+def test_greedy_tokens_are_turns_of_one_program(name):
+    model, x = make(name), ids(2, 3)
+    decoder = Decoder(model, 2)
+    text = decoder.greedy(x, 6)
+    assert text.shape == (2, 6) and decoder.length == 8
+    more = decoder.greedy(text[:, -1:].contiguous(), 4)
+    assert decoder.length == 12
+    assert sum(map(len, decoder.writer.advance._captures.values())) == 1
+    copies = [c for c in decoder.writer.advance._latest().program.calls if c.label == "copy_out"]
+    assert all(call.writes[0].type.size <= 2 for call in copies), "the cache is copied"
+    eager = Decoder(model, 2, compiled=False).greedy(x, 10)
+    np.testing.assert_array_equal(tl.cat([text, more], dim=1).numpy(), eager.numpy())
+
+
 def test_state_of_fixed_size():
     model = make("charlstm-tiny")
     decoder = Decoder(model, 1)
@@ -207,6 +222,8 @@ def test_past_the_block_size():
         (lambda m: Decoder(m, 1, 4).feed(ids(1, 5)), "5 tokens exceed the capacity of 4"),
         (lambda m: Decoder(m, 1, 40), "capacity of 40 tokens exceeds block_size 16"),
         (lambda m: Decoder(m, 1).rewind(3), "cannot go back to 3"),
+        (lambda m: Decoder(m, 1).greedy(ids(1, 5), 13), "17 tokens exceed the capacity of 16"),
+        (lambda m: Decoder(make("charlstm-tiny"), 1).greedy(ids(1, 5), 2), "greedy needs a model with a cache"),
     ],
 )
 def test_bad_input(call, message):
