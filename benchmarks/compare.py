@@ -19,23 +19,29 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from report import DETAILS, SHARES
 from rich.console import Console
 from rich.table import Table
 from workload import WORKLOADS
 
 HERE = Path(__file__).parent
 SIDES = {"eager": ("torch", "eager"), "compile": ("torch", "compile"), "ours": ("tinygrad_lite", "compile")}
+NAMES = (*WORKLOADS, "decode")  # the last is not a training step
 CAPTION = """ratio: best of torch eager and torch.compile over ours
 first: seconds of the first step, compiling included, with empty caches / with warm ones
-MB: growth of memory, torch's being the smaller of eager and compiled"""
+MB: growth of memory, torch's being the smaller of eager and compiled
+decode: a token"""
 Result = dict[str, Any]
 
 
 def run_once(python: str, name: str, side: str, seconds: float, caches: Path) -> Result:
     """The JSON of one child process, or {"error": its last line}."""
     library, mode = SIDES[side]
-    command = [python, str(HERE / "workload.py"), name, "--library", library, "--mode", mode, "--seconds", str(seconds)]
+    script = ["decode.py"] if name == "decode" else ["workload.py", name]
+    options = ["--library", library, "--mode", mode, "--seconds", str(seconds)]
+    command = [python, str(HERE / script[0]), *script[1:], *options]
     own = {"TINYGRAD_LITE_CACHE_DIR": str(caches / "ours"), "TORCHINDUCTOR_CACHE_DIR": str(caches / "torch")}
+    own |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(caches / "python")}
     child = subprocess.run(command, capture_output=True, text=True, env=os.environ | own, cwd=caches)
     lines = (child.stderr if child.returncode else child.stdout).strip().splitlines()
     return {"error": (lines or ["no output"])[-1]} if child.returncode else json.loads(lines[-1])
@@ -61,6 +67,7 @@ def summarise(name: str, results: dict[str, list[Result]]) -> Result:
         row[side] = {"ms": statistics.median(run["ms"] for run in runs), "growth_mb": runs[-1]["growth_mb"]}
         row[side] |= {"cold_s": runs[0]["first_s"], "losses": runs[-1]["losses"], "import_s": runs[-1]["import_s"]}
         row[side]["warm_s"] = runs[-1]["first_s"] if len(runs) > 1 else None
+        row[side] |= {key: runs[-1][key] for key in DETAILS if key in runs[-1]}
     others = [row[side]["ms"] for side in ("eager", "compile") if side in row]
     if others and "ours" in row:
         row["ratio"] = min(others) / row["ours"]["ms"]
@@ -89,6 +96,20 @@ def tabulate(rows: list[Result]) -> Table:
     return table
 
 
+def tabulate_shares(rows: list[Result]) -> Table:
+    """Where our step's time goes, one line a workload."""
+    table = Table("workload", title="Our step", caption="python: all that is not on the tape. MB: the planned arena.")
+    for heading in ("ms", *(f"{name} %" for name in SHARES), "arena MB", "kernels", "import s"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        ours = row.get("ours", {})
+        if "shares" in ours:
+            parts = [format(100 * ours["shares"][name], ".1f") for name in SHARES]
+            figures = [format(ours["arena_mb"], ".1f"), str(ours["kernels"]), format(ours["import_s"], ".2f")]
+            table.add_row(row["name"], _figure(ours["ms"], ".3f"), *parts, *figures)
+    return table
+
+
 def _figure(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
@@ -96,7 +117,7 @@ def _figure(value: float | None, form: str) -> str:
 def main() -> int:
     """Compare the workloads that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"workloads, by default moons mlp gpt-nano; of {' '.join(WORKLOADS)}")
+    parser.add_argument("names", nargs="*", help=f"by default moons mlp gpt-nano; of {' '.join(NAMES)}; or all")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0, help="timed steps a process")
     parser.add_argument("--torch-python", default=sys.executable, help="interpreter that has torch")
@@ -104,8 +125,8 @@ def main() -> int:
     parser.add_argument("--min", action="append", default=[], metavar="NAME=RATIO", help="least ratio of a workload")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
-    names = options.names or ["moons", "mlp", "gpt-nano"]
-    if unknown := set(names) - WORKLOADS.keys():
+    names = NAMES if options.names == ["all"] else options.names or ["moons", "mlp", "gpt-nano"]
+    if unknown := set(names) - set(NAMES):
         parser.error(f"no workload is called {', '.join(sorted(unknown))}")
     least = {name: float(ratio) for name, _, ratio in (item.partition("=") for item in options.min)}
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -116,6 +137,7 @@ def main() -> int:
         for side, error in rows[-1]["errors"].items():
             console.print(f"{name}, {side}: {error}", style="red", markup=False)
     console.print(tabulate(rows))
+    console.print(tabulate_shares(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     short = [row["name"] for row in rows if (row["ratio"] or 0.0) < least.get(row["name"], 0.0)]

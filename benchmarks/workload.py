@@ -223,10 +223,15 @@ def main() -> None:
     workload = WORKLOADS[options.name]
     model = workload.build(lib)
     x, y = map(lib.from_numpy, workload.batch(np.random.default_rng(0)))
-    result = measure(make_step(lib, model, options.mode == "compile"), x, y, options.seconds)
+    step = make_step(lib, model, options.mode == "compile")
+    result = measure(step, x, y, options.seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result |= {"name": options.name, "library": options.library, "mode": options.mode, "import_s": round(imported, 2)}
     result |= {"growth_mb": round(peak - before, 1), "parameters": sum(p.numel() for p in model.parameters())}
+    if options.library == "tinygrad_lite" and options.mode == "compile":
+        from report import details
+
+        result |= details(step, result["ms"] / 1e3)
     print(json.dumps(result))
 
 
