@@ -29,12 +29,13 @@ class Location(NamedTuple):
 class GradMeta:
     """Autograd's notes on a node that requires a gradient: its owner (a leaf's Tensor, weakly), its hooks."""
 
-    __slots__ = ("consumed", "hooks", "leaf", "owner", "retains")
+    __slots__ = ("accumulated", "consumed", "hooks", "leaf", "owner", "retains")
 
     def __init__(self, leaf: bool = False, owner: Any = None) -> None:
         self.leaf = leaf
         self.owner = owner  # weakref to the Tensor whose .grad accumulates
         self.hooks: dict[int, Any] | None = None
+        self.accumulated: dict[int, Any] | None = None  # hooks of a leaf, called after its .grad has changed
         self.retains = False  # retain_grad(): a non-leaf whose owner keeps .grad
         self.consumed = False
 

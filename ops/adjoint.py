@@ -100,7 +100,7 @@ class _Given:
 
     def _vanishes(self, segment: Segment, first: int, count: int) -> bool:
         start = segment.start + first * segment.size
-        return _is_zero(self.g, start, start + count * segment.size)
+        return is_zero(self.g, start, start + count * segment.size)
 
     def y(self, i: int) -> Node:
         """(length, …): the cotangents of a y."""
@@ -122,7 +122,7 @@ class _Given:
 _MAX_TERMS = 512
 
 
-def _is_zero(g: Node, start: int, stop: int) -> bool:
+def is_zero(g: Node, start: int, stop: int) -> bool:
     """Is it plain to see that g[start:stop] is zero, and stays so whatever g is computed from?"""
     pending = [(g, start, stop)]
     for _ in range(_MAX_TERMS):

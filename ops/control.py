@@ -357,6 +357,15 @@ def _repacked(body: Graph, carries: int, dtype: DType) -> Graph:
 class _Symbolic:
     """Stands for a capture where nodes are recorded for a body: nothing is computed."""
 
+    def touch(self, tensor: Any) -> None:
+        """Tensors that the backward of a Function makes are its own to change."""
+
+    def lift(self, tensor: Any) -> Node:
+        raise RuntimeError(
+            "the backward of an autograd.Function in a loop reads a tensor from outside: save it in forward, by "
+            "ctx.save_for_backward or as an attribute of ctx"
+        )
+
 
 def symbolic(grad: bool) -> Any:
     """Record without values within a with-block; `grad`: mark what depends on differentiable arguments."""

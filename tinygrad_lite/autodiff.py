@@ -118,7 +118,7 @@ class _Walk:
 
     def _pull_back(self, node: Node, g: Node) -> None:
         mode.scope = node.location.scope if node.location else ""
-        suspect = _suspect(node)
+        suspect = "checks_reads" not in node.op.traits and _suspect(node)
         wanted = [i for i, x in enumerate(node.inputs) if self._wants(x)]
         for i in wanted if suspect else ():
             _check_reads(node, g, i)

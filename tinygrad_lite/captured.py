@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_lite.errors import CaptureError
-from tinygrad_lite.guards import Is, Variables, module_versions, with_tensors
+from tinygrad_lite.guards import Is, Variables, history_key, module_versions, with_tensors
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
@@ -99,6 +99,7 @@ class Capture:
         self.nodes = [None] * len(self.states)  # type: ignore[list-item]
         self.state_ids = frozenset(id(t) for t, _ in self.states)
         self.handles = [t for t, _ in self.states]
+        self.histories = [history_key(meta) for meta in self.metas]
         self.written = [i for i, (_, updated) in enumerate(self.states) if updated]
 
     # ---- guards ----
@@ -140,6 +141,9 @@ class Capture:
                 was, now = dict(key), dict(module.guard_key())
                 names = [k for k in {**was, **now} if was.get(k, Is) != now.get(k, Is)]
                 return f"{type(module).__name__} {module._name}: {', '.join(names)} changed"
+        for tensor, known, state in zip(self.handles, self.histories, self.graph.states, strict=True):
+            if history_key(tensor._node.grad) != known:
+                return f"requires_grad or the hooks of {state.attrs['name']} changed"
         self.changes = module_versions.changes
         return None
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_lite.ir.node import GradMeta
 from tinygrad_lite.tensor import Tensor
 
 SCALARS = (bool, int, float, str, bytes, type(None))
@@ -229,7 +230,7 @@ def key_of(value: Any, tensors: list[Tensor]) -> Any:
                 return ("same", i)
         tensors.append(value)
         type_ = value._node.type
-        return (type_.dtype.short, type_.shape, value._node.grad is not None)
+        return (type_.dtype.short, type_.shape, history_key(value._node.grad))
     if isinstance(value, SCALARS):
         return _scalar_key(value)
     if isinstance(value, (list, tuple)):
@@ -250,6 +251,13 @@ def key_of(value: Any, tensors: list[Tensor]) -> Any:
 def _is_record(value: Any) -> bool:
     """A dataclass instance, which is taken apart like a tuple."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__")
+
+
+def history_key(meta: GradMeta | None) -> Any:
+    """Does autograd follow a tensor with these notes, and which hooks does it call?"""
+    if meta is None or not (meta.hooks or meta.accumulated):
+        return meta is not None
+    return tuple(meta.hooks or ()), tuple(meta.accumulated or ())
 
 
 def tensors_in(value: Any) -> list[Tensor]:

@@ -10,7 +10,6 @@ that is all a capture hooks.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,6 +43,8 @@ class GradFn:
 
     def name(self) -> str:
         """The op's name as PyTorch spells it, MulBackward0."""
+        if self.node.op.name == "function":
+            return f"{self.node.attrs['name']}Backward"
         return "".join(part.capitalize() for part in self.node.op.name.split("_")) + "Backward0"
 
     @property
@@ -53,9 +54,6 @@ class GradFn:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
-
-
-_hook_ids = itertools.count()
 
 
 class Tensor(Described):
@@ -290,6 +288,9 @@ class Tensor(Described):
             self.grad = Tensor._from_node(known._read()) + Tensor._from_node(g)
         else:
             known._write(record(ADD, known._read(), g))
+        meta = self._current().grad
+        for hook in tuple((meta.accumulated or {}).values()) if meta is not None else ():
+            hook(self)
 
     def backward(
         self,
@@ -335,7 +336,23 @@ class Tensor(Described):
             return None if changed is None else changed._read()
 
         meta.hooks = {} if meta.hooks is None else meta.hooks
-        return HookHandle(meta.hooks, next(_hook_ids), on_node)
+        return HookHandle(meta.hooks, on_node)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> HookHandle:
+        """Call `hook(tensor)` whenever `backward()` has added to `.grad` of this leaf.
+
+        Raises:
+            RuntimeError: the tensor does not require grad, or is not a leaf.
+        """
+        from tinygrad_lite.autograd import HookHandle
+
+        meta = self._current().grad
+        if meta is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if not meta.leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        meta.accumulated = {} if meta.accumulated is None else meta.accumulated
+        return HookHandle(meta.accumulated, hook)
 
     def retain_grad(self) -> None:
         """Keep `.grad` of a tensor that is not a leaf."""

@@ -43,5 +43,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **RANDOM,
 }
 
-#: Made by capture, by eager recording and by the scheduler, never by a builder on values.
-WITHOUT_SAMPLES = frozenset({"input", "state", "leaf", "history", "compiled_output", "contiguous", "copy_out"})
+#: Made by capture, by eager recording, by autograd.Function and by the scheduler, never by a builder on values.
+WITHOUT_SAMPLES = frozenset(
+    {"input", "state", "leaf", "history", "function", "compiled_output", "contiguous", "copy_out"}
+)

@@ -226,12 +226,16 @@ class _ExampleTrace:
 
     def stand_in(self, given: Tensor, dim: int) -> Tensor:
         """A tensor of one example's shape."""
-        node = movement.move_axis(given._read(), dim, 0)
+        one = self.one_of(movement.move_axis(given._read(), dim, 0))
+        self.stand_ins.append(_StandIn(given, dim, wrap(one), one))
+        return self.stand_ins[-1].tensor
+
+    def one_of(self, node: Node) -> Node:
+        """A node that stands for one example of those along the first axis of `node`."""
         one = input("example", node.dtype, node.shape[1:])
         one.grad = None if node.grad is None else GradMeta()
         self.known[id(one)] = (node, True)
-        self.stand_ins.append(_StandIn(given, dim, wrap(one), one))
-        return self.stand_ins[-1].tensor
+        return one
 
     def arguments(self) -> list[Node]:
         return [self.known[id(s.node)][0] for s in self.stand_ins]
@@ -308,3 +312,18 @@ class _ExampleTrace:
     def name(self, tensor: Tensor, of: Tensor, suffix: str) -> None:
         if self.outer is not None:
             self.outer.name(tensor, of, suffix)
+
+
+def over_nodes(
+    fn: Callable[..., list[Node | None]], inputs: Sequence[Node], flags: Sequence[bool], batch: batching.Batch
+) -> list[Node | None]:
+    """vmap of a function of nodes: what it gives for all examples, always with their axis in front."""
+    trace = _ExampleTrace(batch.size, "different" if batch.different else "error")
+    ones = [trace.one_of(x) if flag else x for x, flag in zip(inputs, flags, strict=True)]
+    try:
+        with mode.set(trace=trace):
+            found = fn(*ones)
+    finally:
+        trace.restore()
+    trace.finish([n for n in found if n is not None])
+    return [None if n is None else batching.wholly(*trace.known[id(n)], batch) for n in found]

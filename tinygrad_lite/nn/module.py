@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tinygrad_lite.guards import SCALARS, Is, module_versions
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType
-from tinygrad_lite.nn.hooks import Hook, RemovableHandle
+from tinygrad_lite.nn.hooks import BackwardHooks, Hook, RemovableHandle
 from tinygrad_lite.nn.parameter import Parameter
 from tinygrad_lite.nn.state import Incompatible, check_loadable, load_values
 from tinygrad_lite.tensor import Tensor
@@ -17,7 +18,8 @@ M = TypeVar("M", bound="Module")
 
 
 _CHILD_DICTS = ("_parameters", "_buffers", "_modules")
-_TABLES = (*_CHILD_DICTS, "_forward_pre_hooks", "_forward_hooks")
+_HOOK_DICTS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_TABLES = (*_CHILD_DICTS, *_HOOK_DICTS)
 _BOOKKEEPING = frozenset({"_version", "_name", "_non_persistent_buffers_set", *_TABLES})
 
 
@@ -51,8 +53,7 @@ class Module:
             _buffers={},
             _non_persistent_buffers_set=set(),
             _modules={},
-            _forward_pre_hooks={},
-            _forward_hooks={},
+            **{table: {} for table in _HOOK_DICTS},
             _version=0,
             _name="",
         )
@@ -69,19 +70,46 @@ class Module:
         name = self._name
         mode.scope = f"{outer}.{name}" if outer and name else outer or name
         try:
-            if self._forward_pre_hooks or self._forward_hooks:
+            if any(self.__dict__[table] for table in _HOOK_DICTS):
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         finally:
             mode.scope = outer
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        try:
+            return self._between_hooks(args, kwargs, called)
+        except Exception:
+            self._call_remaining(args, kwargs, called)
+            raise
+
+    def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
         for hook in tuple(self._forward_pre_hooks.values()):
             args, kwargs = hook.before(self, args, kwargs)
+        backward = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            before, after = self._backward_pre_hooks.values(), self._backward_hooks.values()
+            backward = BackwardHooks(self, tuple(before), tuple(after))
+            args = backward.enter(args)
         result = self.forward(*args, **kwargs)
-        for hook in tuple(self._forward_hooks.values()):
+        for key, hook in tuple(self._forward_hooks.items()):
+            called.add(key)
             result = hook.after(self, args, kwargs, result)
-        return result
+        return result if backward is None else backward.leave(result)
+
+    def _call_remaining(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
+        """After an error in forward: the hooks that are called always."""
+        for key, hook in tuple(self._forward_hooks.items()):
+            if hook.always and key not in called:
+                try:
+                    hook.after(self, args, kwargs, None)
+                except Exception as error:
+                    warnings.warn(
+                        "a forward hook with always_call=True raised an error, which is passed over for the one that "
+                        f"forward raised: {error}",
+                        stacklevel=2,
+                    )
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -90,10 +118,25 @@ class Module:
         return self._add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args[, kwargs], output)` after every forward; unless None, its result replaces it."""
-        return self._add_hook(self._forward_hooks, Hook(hook, with_kwargs), prepend)
+        """Call `hook(module, args[, kwargs], output)` after every forward; unless None, its result replaces it.
+
+        With `always_call` also where forward raises, with the output None.
+        """
+        return self._add_hook(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the positional inputs are known.
+
+        Both are tuples, with None for what is no tensor or has no gradient. Unless None, the hook's result takes the
+        place of grad_input. Where no input requires a gradient it is called when grad_output is known.
+        """
+        return self._add_hook(self._backward_hooks, Hook(hook), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known; its result replaces them."""
+        return self._add_hook(self._backward_pre_hooks, Hook(hook), prepend)
 
     def _add_hook(self, hooks: dict[int, Hook], hook: Hook, prepend: bool) -> RemovableHandle:
         handle = RemovableHandle(hooks, self._changed)
@@ -182,7 +225,7 @@ class Module:
         return sorted({*super().__dir__(), *(name for name in children if name.isidentifier())})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({table: {} for table in _HOOK_DICTS} | state)
         module_versions.changes += 1
 
     # Registration
