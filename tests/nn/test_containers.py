@@ -102,3 +102,19 @@ def test_parameter_list():
     assert list(held.state_dict()) == ["0", "1", "2"]
     with pytest.raises(IndexError):
         held[3] = tl.ones(1)
+
+
+def test_parameter_dict():
+    held = nn.ParameterDict({"a": tl.ones(2), "b": nn.Parameter(tl.zeros(3))})
+    held["c"] = tl.ones(4)
+    held.update([("d", tl.ones(1))])
+    assert list(held) == list(held.keys()) == list(held.state_dict()) == ["a", "b", "c", "d"] and len(held) == 4
+    assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in held.values())
+    assert "a" in held and held.get("z") is None and dict(held.items())["b"] is held["b"]
+    assert held.pop("a").shape == (2,) and "a" not in held
+    del held["b"]
+    assert "(c): Parameter of" in repr(held)
+    held.clear()
+    assert not len(held)
+    with pytest.raises(KeyError):
+        held["c"]

@@ -32,6 +32,7 @@ from tinygrad_lite.nn.activation import (
     Threshold,
 )
 from tinygrad_lite.nn.adaptive import AdaGN, AdaGroupNorm, AdaLayerNorm, AdaLN
+from tinygrad_lite.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from tinygrad_lite.nn.attention import Attention, MultiheadAttention
 from tinygrad_lite.nn.batchnorm import (
     BatchNorm1d,
@@ -44,7 +45,7 @@ from tinygrad_lite.nn.batchnorm import (
     LocalResponseNorm,
 )
 from tinygrad_lite.nn.cache import KVCache, LayerCache, QuantisedLayerCache
-from tinygrad_lite.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential
+from tinygrad_lite.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tinygrad_lite.nn.conv import (
     Conv1d,
     Conv2d,
@@ -59,6 +60,7 @@ from tinygrad_lite.nn.distance import CosineSimilarity, PairwiseDistance
 from tinygrad_lite.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from tinygrad_lite.nn.embedding import Embedding, EmbeddingBag
 from tinygrad_lite.nn.feedforward import FeedForward, GatedFeedForward, GeGLU, SwiGLU
+from tinygrad_lite.nn.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from tinygrad_lite.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from tinygrad_lite.nn.loss import (
     BCELoss,
@@ -159,6 +161,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -201,6 +204,8 @@ __all__ = [
     "FeedForward",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GatedFeedForward",
     "GaussianNLLLoss",
@@ -252,6 +257,7 @@ __all__ = [
     "PReLU",
     "PairwiseDistance",
     "Parameter",
+    "ParameterDict",
     "ParameterList",
     "PixelShuffle",
     "PixelUnshuffle",

@@ -234,5 +234,70 @@ class ParameterList(Module):
         return "\n".join(lines)
 
 
+class ParameterDict(Module):
+    """A dict of parameters; tensors in it become parameters."""
+
+    _is_transparent = True
+
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None) -> None:
+        super().__init__()
+        self.update(parameters or {})
+
+    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        """Add or replace parameters."""
+        for name, value in dict(parameters).items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return self._parameters[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.register_parameter(name, _as_parameter(value))
+
+    def __delitem__(self, name: str) -> None:
+        del self._parameters[name]
+        self._changed()
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parameters
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._parameters.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The parameters."""
+        return self._parameters.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names and parameters."""
+        return self._parameters.items()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """One parameter, or `default` where there is none of that name."""
+        return self._parameters.get(name, default)
+
+    def pop(self, name: str) -> Any:
+        """Take out and return one parameter."""
+        value = self._parameters[name]
+        del self[name]
+        return value
+
+    def clear(self) -> None:
+        """Take out all parameters."""
+        self._parameters.clear()
+        self._changed()
+
+    def extra_repr(self) -> str:
+        lines = [f"({name}): Parameter of {p.dtype} and shape {tuple(p.shape)}" for name, p in self.items()]
+        return "\n".join(lines)
+
+
 def _as_parameter(value: Any) -> Parameter:
     return value if isinstance(value, Parameter) else Parameter(value)

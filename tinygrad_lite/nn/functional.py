@@ -21,9 +21,19 @@ from tinygrad_lite.functional.nn import *  # noqa: F403
 from tinygrad_lite.functional.normalization import *  # noqa: F403
 from tinygrad_lite.functional.pooling import *  # noqa: F403
 from tinygrad_lite.functional.resampling import *  # noqa: F403
+from tinygrad_lite.nn.fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
 
 __all__ = [
     "embedding",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "linear",
     "one_hot",
     "pad",
