@@ -3,6 +3,7 @@
 if __name__ != "tinygrad_lite.models":
     raise ImportError("import tinygrad_lite.models: a bare 'models' would make a second registry")
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,15 @@ FAMILIES = (mlp, vgg, resnet, unet, fpn, charrnn, encoder, gpt, llama, t5, vit, 
 MODELS: dict[str, Callable[..., Module]] = {
     name: partial(family.preset, name) for family in FAMILIES for name in family.PRESETS
 }
+
+
+_TOOLS = ("arithmetic", "examples", "generate", "ledgers", "parts", "pretrained")  # imported when first asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _TOOLS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def build(name: str, **overrides: Any) -> Module:

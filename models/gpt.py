@@ -164,7 +164,7 @@ class GPT(nn.Module):
         """
         T = idx.shape[1]
         if self.config.block_size < T:
-            raise ValueError(f"a sequence of {T} tokens exceeds block_size {self.config.block_size}")
+            raise ValueError(f"GPT: a sequence of {T} tokens exceeds block_size {self.config.block_size}")
         x = self.drop(self.wte(idx) + self.wpe(tl.arange(T) if positions is None else positions))  # (B, T, C)
         for i, block in enumerate(self.blocks):
             x = block(x, positions, None if cache is None else cache[i])

@@ -36,7 +36,7 @@ def check_tokens(idx: Tensor, limit: int, layer: str, name: str = "block_size") 
     if idx.dim() != 2:
         raise ValueError(f"{layer}: token ids have shape (batch, length), not {tuple(idx.shape)}")
     if idx.shape[1] > limit:
-        raise ValueError(f"a sequence of {idx.shape[1]} tokens exceeds {name} {limit}")
+        raise ValueError(f"{layer}: a sequence of {idx.shape[1]} tokens exceeds {name} {limit}")
     return int(idx.shape[1])
 
 

@@ -156,7 +156,9 @@ def convolve_transposed(
     whole = unwindow(base, windows, axes, kernel, geometry.stride, geometry.dilation)
     amounts = [(-low, extra - high) for (low, high), extra in zip(geometry.padding, output_padding, strict=True)]
     if any(f + sum(a) < 1 for f, a in zip(full, amounts, strict=True)):
-        raise RuntimeError(f"conv_transpose: padding {list(geometry.padding)} leaves nothing of an output of {full}")
+        raise RuntimeError(
+            f"conv_transpose{len(kernel)}d: padding {list(geometry.padding)} leaves nothing of an output of {full}"
+        )
     result = padded(whole, amounts)
     return result if bias is None else elementwise.add(result, _per_channel(bias, result))
 
@@ -199,6 +201,6 @@ def _check_fits(x: Node, kernel: Ints, geometry: Geometry) -> None:
     extents = [d * (k - 1) + 1 for k, d in zip(kernel, geometry.dilation, strict=True)]
     if any(n < e for n, e in zip(sizes, extents, strict=True)):
         raise RuntimeError(
-            f"Calculated padded input size per channel: {sizes}. Kernel size: {extents}. "
+            f"conv{len(kernel)}d: Calculated padded input size per channel: {sizes}. Kernel size: {extents}. "
             "Kernel size can't be greater than actual input size"
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -286,3 +289,12 @@ def test_too_long_sequences():
     for name, limit in (("llama-tiny", 16), ("encoder-tiny", 12), ("gpt-tiny", 16)):
         with pytest.raises(ValueError, match=f"{limit + 1} tokens exceeds .* {limit}"):
             build(name)(ids(1, limit + 1))
+
+
+def test_tools_come_with_the_package():
+    """Without an import of their own, as the documentation names them."""
+    script = "import tinygrad_lite as tl; print(tl.models.pretrained.from_pretrained, tl.models.generate.generate)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "from_pretrained" in done.stdout
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tl.models.nothing

@@ -185,3 +185,27 @@ def test_unknown_reduction():
 def test_repr_is_torchs(make):
     torch = pytest.importorskip("torch")
     assert repr(make(nn)) == repr(make(torch.nn))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.Conv2d(1, 1, 5)(tl.zeros(1, 1, 3, 3)), r"conv2d: .* \[3, 3\]. Kernel size: \[5, 5\]"),
+        (lambda: nn.Conv1d(1, 1, 5, dilation=2)(tl.zeros(1, 1, 8)), r"conv1d: .* \[8\]. Kernel size: \[9\]"),
+        (
+            lambda: nn.ConvTranspose2d(1, 1, 1, padding=3)(tl.zeros(1, 1, 3, 3)),
+            r"conv_transpose2d: padding \[\(3, 3\), \(3, 3\)\] leaves nothing of an output of \[3, 3\]",
+        ),
+        (lambda: nn.MaxPool2d(5)(tl.zeros(1, 1, 3, 3)), r"max_pool2d: output size \[0, 0\] of input size \[3, 3\]"),
+        (lambda: nn.BatchNorm1d(3)(tl.zeros(1, 3)), r"batch_norm: Expected more than 1 value .* \[1, 3\]"),
+        (lambda: nn.LayerCache(1, 2, 8, 4).update(*[tl.zeros(1, 2, 9, 4)] * 2, tl.arange(9)), "9 positions .* 8"),
+        (
+            lambda: tl.models.build("gpt-tiny")(tl.zeros(1, 17, dtype=tl.int64)),
+            "GPT: a sequence of 17 .* block_size 16",
+        ),
+        (lambda: tl.models.build("llama-tiny")(tl.zeros(1, 17, dtype=tl.int64)), "Llama: a sequence of 17"),
+    ],
+)
+def test_errors_name_layer_argument_and_values(call, message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        call()

@@ -83,9 +83,10 @@ def _move_average(running: Tensor | None, new: Node, momentum: float | Tensor) -
     running._write(ew.add(ew.mul(ew.detach(running._read()), rest), ew.mul(fresh, share)))
 
 
-def _needs_values(shape: Sequence[int], count: int) -> None:
+def _needs_values(name: str, shape: Sequence[int], count: int) -> None:
     if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        given = f"got input size {list(shape)}"
+        raise ValueError(f"{name}: Expected more than 1 value per channel when training, {given}")
 
 
 def batch_norm(
@@ -130,7 +131,7 @@ def batch_norm(
         result = _scaled(ew.mul(centred, _per_channel(factor, x.type.ndim)), None, shift)
         return wrap(ew.cast(result, x.dtype))
     count = reduce.count(x, axes)
-    _needs_values(x.shape, count)
+    _needs_values("batch_norm", x.shape, count)
     if kept is None:
         centred, mean, var = _moments(wide, axes)
         unbiased = ew.div(ew.mul(var, float(count)), float(max(count - 1, 1)))
@@ -165,7 +166,9 @@ def instance_norm(
     axes, channels = tuple(range(2, x.type.ndim)), x.shape[1]
     count = reduce.count(x, axes)
     if count == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {list(x.shape)}")
+        raise ValueError(
+            f"instance_norm: Expected more than 1 spatial element when training, got input size {list(x.shape)}"
+        )
     for v, name in ((running_mean, "running_mean"), (running_var, "running_var")):
         _vector(v, name, channels)
     scale, shift = _vector(weight, "weight", channels), _vector(bias, "bias", channels)
@@ -192,7 +195,7 @@ def group_norm(
             f"{list(x.shape)} and num_groups={num_groups}"
         )
     batch, channels, places = x.shape[0], x.shape[1], x.shape[2:]
-    _needs_values(x.shape, batch * channels // num_groups * math.prod(places))
+    _needs_values("group_norm", x.shape, batch * channels // num_groups * math.prod(places))
     groups = movement.reshape(widened(x), (batch, num_groups, channels // num_groups, *places))
     centred, _, var = _moments(groups, tuple(range(2, groups.type.ndim)))
     result = movement.reshape(ew.mul(centred, ew.rsqrt(ew.add(var, eps))), x.shape)

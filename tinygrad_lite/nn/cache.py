@@ -21,7 +21,7 @@ class LayerCache:
         """Store the keys and values (batch, heads, T, width) of `positions` (T,); all of them, capacity long.
 
         Raises:
-            ValueError: keys of another batch size, head count or width than the cache.
+            ValueError: keys of another batch size, head count or width than the cache, or more than fit it.
         """
         self._check(k)
         with no_grad():
@@ -34,6 +34,8 @@ class LayerCache:
         for name, got, has in zip(("batch size", "head count", "head width"), given, own, strict=True):
             if got != has:
                 raise ValueError(f"{type(self).__name__}: made for {name} {has}, used with {got}")
+        if k.shape[2] > self.capacity:
+            raise ValueError(f"{type(self).__name__}: {k.shape[2]} positions at once exceed capacity {self.capacity}")
 
     def _packed(self, x: Tensor) -> tuple[Tensor, ...]:
         return (x.detach(),)
