@@ -162,6 +162,18 @@ def test_what_cannot_be_exported_says_so(tmp_path):
         export(lambda x: x + 1, tl.ones(3), tmp_path / "none" / "x.onnx")
 
 
+def test_large_weights_go_to_a_file_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("tinygrad_lite.onnx.exporting.LARGEST", 100)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).eval()
+    x = drawn(tl.zeros(5, 3))
+    check(model, (x,), tmp_path / "large.onnx")
+    assert (tmp_path / "large.onnx.data").stat().st_size == 4 * sum(p.numel() for p in model.parameters())
+    assert (tmp_path / "large.onnx").stat().st_size < 1500
+    (tmp_path / "large.onnx.data").unlink()
+    with pytest.raises(UserError, match=r"is no ONNX model|cannot read"):
+        import_(tmp_path / "large.onnx")
+
+
 def test_what_is_no_onnx_file(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         import_(tmp_path / "none.onnx")

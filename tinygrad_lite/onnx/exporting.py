@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tinygrad_lite.ops.control import segments
 from tinygrad_lite.tensor import Tensor
 
 OPSET, IR_VERSION = 18, 9
-LARGEST = 1 << 31  # bytes of a protocol buffer
+LARGEST = (1 << 31) - (1 << 24)  # bytes of weights in a protocol buffer, which holds 2 GB
 
 Array = np.ndarray[Any, Any]
 
@@ -41,26 +41,34 @@ def export(model: Callable[..., Any], inputs: Any, path: str | Path) -> Path:
     """Write `model` as it is traced on example `inputs` (a Tensor or a tuple of arguments) to `path`. Returns the path.
 
     A Module is traced in evaluation mode. Shapes are those of the example. The file is checked by `onnx.checker`.
+    Weights of 2 GB and more, which the format has no room for, go to a file beside it, `path` with ".data" appended.
 
     Raises:
         UserError: no onnx package; an operation that ONNX has no counterpart for, naming it and its line; a model that
-            changes its own state, or is larger than a protocol buffer may be (2 GB).
+            changes its own state.
     """
     onnx = _package()
     graph, arrays = _traced(model, inputs if isinstance(inputs, tuple) else (inputs,))
-    if sum(a.nbytes for a in arrays) >= LARGEST:
-        raise UserError("the model is larger than an ONNX file may be: 2 GB")
-    made = _Writer(onnx, graph, arrays).model()
+    path = Path(path)
+    try:
+        if sum(a.nbytes for a in arrays) < LARGEST:
+            made = _Writer(onnx, graph, arrays).model()
+            _check(onnx, made)
+            path.write_bytes(made.SerializeToString())
+        else:
+            with path.with_name(f"{path.name}.data").open("wb") as data:
+                path.write_bytes(_Writer(onnx, graph, arrays, data=data).model().SerializeToString())
+            _check(onnx, str(path))
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _check(onnx: Any, made: Any) -> None:
     try:
         onnx.checker.check_model(made, full_check=True)
     except onnx.checker.ValidationError as error:
         raise UserError(f"onnx.checker refuses the model: {str(error).splitlines()[0]}") from error
-    path = Path(path)
-    try:
-        path.write_bytes(made.SerializeToString())
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
-    return path
 
 
 def _package() -> Any:
@@ -104,8 +112,10 @@ def _without_counterpart(node: Node) -> str:
 class _Writer:
     """Operators in order, with names for values; bodies of loops have a writer of their own that shares constants."""
 
-    def __init__(self, onnx: Any, graph: Graph, arrays: Sequence[Array] = (), prefix: str = "") -> None:
-        self.onnx, self.graph, self.prefix = onnx, graph, prefix
+    def __init__(
+        self, onnx: Any, graph: Graph, arrays: Sequence[Array] = (), prefix: str = "", data: BinaryIO | None = None
+    ) -> None:
+        self.onnx, self.graph, self.prefix, self.data = onnx, graph, prefix, data
         self.helper = onnx.helper
         self.names: dict[int, str] = {}
         self.nodes: list[Any] = []
@@ -118,7 +128,7 @@ class _Writer:
         for i, arg in enumerate(self.graph.args):
             self.names[id(arg)] = f"input_{i}"
         for state, array in zip(self.graph.states, self.arrays, strict=True):
-            self.names[id(state)] = self._initializer(array, str(state.attrs["name"]))
+            self.names[id(state)] = self._state(array, str(state.attrs["name"]))
         self.write_nodes()
         outputs = []
         for i, node in enumerate(self.graph.outputs):
@@ -163,6 +173,19 @@ class _Writer:
 
     def _initializer(self, array: Array, name: str) -> str:
         self.initializers.append(self.onnx.numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def _state(self, array: Array, name: str) -> str:
+        """An initializer, its values in the file beside the model's where there is one."""
+        if self.data is None:
+            return self._initializer(array, name)
+        tensor = self.onnx.TensorProto(name=name, data_type=self.type_of(array.dtype), dims=array.shape)
+        tensor.data_location = self.onnx.TensorProto.EXTERNAL
+        place = {"location": Path(self.data.name).name, "offset": self.data.tell(), "length": array.nbytes}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+        self.data.write(np.ascontiguousarray(array).data)
+        self.initializers.append(tensor)
         return name
 
     def info(self, name: str, dtype: Any, shape: Sequence[int]) -> Any:

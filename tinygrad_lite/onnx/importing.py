@@ -85,7 +85,7 @@ def import_(path: str | Path) -> OnnxModule:
     onnx = _package()
     try:
         model = onnx.load(str(path))
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(str(path))  # by name: a model of 2 GB and more cannot be checked in memory
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:  # a damaged protocol buffer, or a graph that the checker refuses
