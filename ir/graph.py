@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.op import Op
@@ -24,21 +24,16 @@ class Update(NamedTuple):
 
 def topological(roots: Iterable[Node]) -> tuple[Node, ...]:
     """Every node that `roots` depend on, inputs before users, in a stable depth-first order."""
-    seen: set[int] = set()
+    seen: set[Node] = set()
     order: list[Node] = []
-    for root in roots:
-        stack = [(root, iter(root.inputs))] if id(root) not in seen else []
-        seen.add(id(root))
-        while stack:
-            node, pending = stack[-1]
-            for child in pending:
-                if id(child) not in seen:
-                    seen.add(id(child))
-                    stack.append((child, iter(child.inputs)))
-                    break
-            else:
-                order.append(node)
-                stack.pop()
+    stack: list[Node | None] = list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if node is None:  # all that the next one depends on is listed
+            order.append(cast(Node, stack.pop()))
+        elif node not in seen:
+            seen.add(node)
+            stack += [node, None, *node.inputs[::-1]]
     return tuple(order)
 
 
@@ -77,12 +72,17 @@ class Graph(Presentable):
         return len(self.nodes)
 
     def rebuild(self, visit: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
-        """A graph in which each node is `visit(node, new inputs)`; args and states are kept as they are."""
-        new: dict[int, Node] = {id(n): n for n in (*self.args, *self.states)}
+        """A graph in which each node is `visit(node, new inputs)`; args and states are kept as they are.
+
+        It is this graph itself where no node has changed.
+        """
+        new: dict[Node, Node] = {n: n for n in (*self.args, *self.states)}
         for node in self.nodes:
-            if id(node) not in new:
-                new[id(node)] = visit(node, tuple(new[id(i)] for i in node.inputs))
-        return self.with_results([new[id(o)] for o in self.outputs], [new[id(u.value)] for u in self.updates])
+            if node not in new:
+                new[node] = visit(node, tuple([new[i] for i in node.inputs]))
+        if all(new[r] is r for r in self.results):
+            return self
+        return self.with_results([new[o] for o in self.outputs], [new[u.value] for u in self.updates])
 
     def with_results(self, outputs: Sequence[Node], values: Sequence[Node]) -> Graph:
         """The same signature, other result nodes."""
