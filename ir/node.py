@@ -40,16 +40,27 @@ class GradMeta:
         self.consumed = False
 
 
+class Storage:
+    """What a value and its views lie in; `written` is the serial of the last in-place write to any of them."""
+
+    __slots__ = ("written",)
+
+    def __init__(self) -> None:
+        self.written = 0
+
+
 class Node:
     """op applied to inputs under attrs; `value` is its array in eager mode and None in a trace.
 
-    `serial` grows with creation, so inputs always precede users. `written` is the serial of the last in-place write to
-    the value: a node recorded before it must not read the value again. `holder`: weakly, the tensor whose own it is.
+    `serial` grows with creation, so inputs always precede users. A node recorded before its `storage` was last written
+    must not be read again; `dense` says that it fills its storage row by row. `holder`: weakly, the tensor whose own
+    the node is.
     """
 
     __slots__ = (
         "__weakref__",
         "attrs",
+        "dense",
         "grad",
         "holder",
         "inputs",
@@ -57,9 +68,9 @@ class Node:
         "op",
         "order",
         "serial",
+        "storage",
         "type",
         "value",
-        "written",
     )
 
     def __init__(
@@ -81,7 +92,8 @@ class Node:
         self.grad = grad
         self.serial = next_serial()
         self.order = self.serial  # program order, kept by what passes put in its stead: the scheduler's hint
-        self.written = 0
+        self.storage = Storage()
+        self.dense = True
         self.holder: Any = None
 
     @property

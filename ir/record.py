@@ -72,6 +72,7 @@ def leaf(value: np.ndarray[Any, Any], grad: GradMeta | None = None, location: Lo
 # What carries 16-bit floats about without computing; every other op computes in float32 and rounds once.
 _CARRIES = frozenset({Kind.MOVEMENT, Kind.GATHER, Kind.LEAF, Kind.CREATE, Kind.RANDOM, Kind.LOOP})
 _CARRYING_OPS = frozenset({"cast", "detach", "graft", "function", "slice_update", "put", "put_along"})
+_VIEWING = frozenset({"reshape", "permute", "expand", "slice", "window", "detach"})
 
 
 def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
@@ -90,6 +91,13 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
         and any(i.grad is not None for i in inputs)
     )
     grad = GradMeta() if needs_grad else None
+    node = _made(op, inputs, attrs, result, grad)
+    if op.name in _VIEWING:
+        _share_storage(node, op, inputs[0])
+    return node
+
+
+def _made(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], result: TensorType, grad: GradMeta | None) -> Node:
     if mode.trace is not None:
         return Node(op, inputs, attrs, result, here(), None, grad)
     with np.errstate(all="ignore"):
@@ -97,6 +105,14 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
     if grad is None:
         return Node(LEAF, (), {}, result, None, value)
     return Node(op, inputs, attrs, result, here(), value, grad)
+
+
+def _share_storage(node: Node, op: Op, source: Node) -> None:
+    """A view lies where its source does. A reshape of what is not dense copies."""
+    if op.name == "reshape" and not source.dense:
+        return
+    node.storage = source.storage
+    node.dense = source.dense and op.name in ("reshape", "detach")
 
 
 def _in_float32(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node:

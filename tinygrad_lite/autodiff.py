@@ -200,23 +200,8 @@ def _relocate(result: Node, forward: Node, mark: int) -> None:
 
 # ---- values that a VJP may no longer read -------------------------------------------------------------
 
-_ALIASING = frozenset({"reshape", "permute", "expand", "slice", "window", "detach"})
-
-
-def _storage(node: Node) -> Iterator[Node]:
-    """`node`, and through the movement ops that made it, the nodes whose storage it shares."""
-    yield node
-    while node.op.name in _ALIASING and node.inputs:
-        source = node.inputs[0]
-        # A reshape of permuted, stretched or sliced values copies them.
-        if node.op.name == "reshape" and source.op.name in ("permute", "expand", "slice", "window"):
-            return
-        node = source
-        yield node
-
-
 def _overwritten(value: Node, user: Node) -> bool:
-    return any(n.written > user.serial for n in _storage(value))
+    return value.storage.written > user.serial
 
 
 def _suspect(node: Node) -> bool:

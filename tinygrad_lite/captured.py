@@ -173,7 +173,7 @@ class Capture:
         program.execute(turns)
         serial = next_serial()
         for i in self.written:
-            self.nodes[i].written = serial
+            self.nodes[i].storage.written = serial
         self._set_gradients(tensors)
         for number, output in self.args_updated:
             with mode.set(grad_enabled=False):

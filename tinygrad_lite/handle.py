@@ -164,7 +164,7 @@ class Tensor(Described):
         detached = views.is_detached(self._view)
         base = self._base._read()
         new_base = views.push(base, self._view, node)
-        old.written = since or next_serial()
+        old.storage.written = since or next_serial()
         self._base._rebind(new_base, keep_history=detached or not mode.grad_enabled, since=since)
         if detached and node.grad is not None:  # the base must not see the history: stop sharing
             self._touch()
@@ -185,7 +185,7 @@ class Tensor(Described):
         self._touch()
         if meta is not None and meta.retains and node.grad is not None:
             node.grad.retains, node.grad.owner, meta.retains = True, meta.owner, False
-        old.written = since or next_serial()
+        old.storage.written = since or next_serial()
         self._node = node
 
     def _check_writable(self) -> None:
@@ -396,7 +396,7 @@ class Tensor(Described):
         if old.grad is not None and node.dtype.kind != "f":
             raise RuntimeError("data of a tensor that requires grad must be floating point")
         self._touch()
-        node.grad, old.written = old.grad, next_serial()
+        node.grad, old.storage.written = old.grad, next_serial()
         self._node, self._base, self._view, self._seen = node, None, (), None
 
     def clone(self, *, memory_format: Any = None) -> Tensor:

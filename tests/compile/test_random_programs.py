@@ -149,9 +149,6 @@ def test_compiled_as_eager(steps, with_gradients):
         assert with_gradients
         assert isinstance(found, RuntimeError), f"eager raised {expected}"
         return
-    if with_gradients and isinstance(found, RuntimeError):  # a capture also counts writes to what was broadcast
-        assert "modified by an inplace operation" in str(found)
-        return
     assert not isinstance(found, RuntimeError), found
     for k, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert a.shape == b.shape
