@@ -203,3 +203,43 @@ def test_compile_time_does_not_grow_with_the_steps(tmp_path):
 
     short, long = (min(seconds(steps, run) for run in range(3)) for steps in (10, 1000))
     assert long < 1.2 * short
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("run", [lambda f: f, tl.compile], ids=["eager", "compiled"])
+def test_padded_batches_with_lengths(kind, run):
+    """As the packed ones; lengths are values, so one capture serves all, and filler reaches nothing."""
+    tl.manual_seed(0)
+    layer = kind(3, 4, 2, batch_first=True, bidirectional=True).double()
+
+    def trained(x, lengths):
+        x = x.detach().requires_grad_()
+        out, last = layer(x, lengths=lengths)
+        last = last if isinstance(last, tuple) else (last,)
+        return out, *last, tl.autograd.grad(out.pow(2).sum() + sum(s.sum() for s in last), x)[0]
+
+    calls = run(trained)
+    for lengths in ([5, 2, 3], [1, 5, 4]):
+        x = tl.randn(3, 5, 3, dtype=tl.float64)
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, last = layer(packed)
+        last = last if isinstance(last, tuple) else (last,)
+        want = (pad_packed_sequence(out, batch_first=True, total_length=5)[0], *last)
+        for i, n in enumerate(lengths):
+            x[i, n:] = float("nan")
+        *got, slope = calls(x, tl.tensor(lengths))
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-14)
+        assert np.isfinite(slope.numpy()).all()
+        assert all((slope[i, n:] == 0).all() and (slope[i, :n] != 0).all() for i, n in enumerate(lengths))
+
+
+def test_lengths_are_checked():
+    layer, x = nn.GRU(3, 4), tl.zeros(5, 2, 3)
+    with pytest.raises(ValueError, match=r"GRU: lengths must lie in 0 … 5, not \[6, 1\]"):
+        layer(x, lengths=[6, 1])
+    with pytest.raises(ValueError, match=r"GRU: lengths need integers of shape \(2,\), got int64 of shape \(3,\)"):
+        layer(x, lengths=tl.tensor([1, 2, 3]))
+    with pytest.raises(ValueError, match="a packed input has its lengths with it"):
+        layer(pack_padded_sequence(x, [5, 5]), lengths=[5, 5])
+    assert (layer(x, lengths=[0, 5])[1][0, 0] == 0).all()

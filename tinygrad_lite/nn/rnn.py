@@ -16,7 +16,7 @@ from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
 from tinygrad_lite.nn.utils.rnn import PackedSequence, pad_packed_sequence, position_mask, repacked
-from tinygrad_lite.tensor import Tensor, cat, empty, stack, where, zeros
+from tinygrad_lite.tensor import Tensor, arange, cat, empty, stack, tensor, where, zeros
 
 State = tuple[Tensor, ...]  # h, and of an LSTM also c
 Step = Callable[[Any, Any], tuple[Any, Tensor]]
@@ -206,25 +206,32 @@ class RNNBase(Module):
 
     # ---- running ----
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Any, Any]:
         """Outputs of the last layer at all steps, and the last state of every layer.
 
         Args:
             input: (time, batch, features), (batch, time, features) if batch_first, (time, features), or packed.
             hx: initial state (layers · directions, batch, size), without the batch axis for an unbatched input; of an
                 LSTM a pair of those. Zeros by default.
+            lengths: of each sequence of a padded batch, (batch,) integers; as tensors they may differ from call to
+                call of a compiled function. Outputs past the end are 0, the last states those at the ends.
 
         Raises:
-            ValueError: an input of another rank. RuntimeError: sizes that do not fit.
+            ValueError: an input of another rank, lengths of another shape, or outside 0 … time where they are known.
+            RuntimeError: sizes that do not fit.
         """
         if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise ValueError(f"{self._name_}: a packed input has its lengths with it")
             return self._packed(input, hx)
         ranks = len(input.shape)
         if ranks not in (2, 3):
             raise ValueError(f"{self._name_}: Expected input to be 2D or 3D, got {ranks}D instead")
         x = input.unsqueeze(1) if ranks == 2 else input.transpose(0, 1) if self.batch_first else input
         state = self._states(hx, x, batched=ranks == 3)
-        out, last = self._layers(x, state, None)
+        inside = None if lengths is None else self._inside(lengths, x, batched=ranks == 3)
+        out, last = self._layers(x if inside is None else where(inside, x, 0.0), state, inside)
+        out = out if inside is None else where(inside, out, 0.0)
         if ranks == 2:
             return out.squeeze(1), self._given(tuple(h.squeeze(1) for h in last))
         return (out.transpose(0, 1) if self.batch_first else out), self._given(last)
@@ -236,6 +243,17 @@ class RNNBase(Module):
     def _given(self, state: State) -> Any:
         """A state as the caller knows it: h, or (h, c)."""
         return state if self.mode == "LSTM" else state[0]
+
+    def _inside(self, lengths: Any, x: Tensor, batched: bool) -> Tensor:
+        """(time, batch, 1): where sequences have not ended."""
+        time, batch = x.shape[:2]
+        given = lengths if isinstance(lengths, Tensor) else tensor(lengths)
+        if not batched or tuple(given.shape) != (batch,) or given.dtype.kind not in "iu":
+            wanted = f"integers of shape ({batch},)" if batched else "a batch"
+            raise ValueError(f"{self._name_}: lengths need {wanted}, got {given.dtype.name} of shape {tuple(given.shape)}")
+        if not isinstance(lengths, Tensor) and not all(0 <= n <= time for n in lengths):
+            raise ValueError(f"{self._name_}: lengths must lie in 0 … {time}, not {list(lengths)}")
+        return (arange(time).unsqueeze(1) < given).unsqueeze(-1)
 
     def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         """Sequences of several lengths, padded: outputs past the end are dropped, and states stay as they were."""
