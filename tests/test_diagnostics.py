@@ -126,6 +126,8 @@ def test_pieces():
     for folds in (1, 3, 6):
         assert D.count_pieces(mlp.fold_network(folds).double(), 0, 1, 2 ** (folds + 1)) == 2**folds
     assert D.count_pieces(lambda x: x.relu(), -1, 1, 8) == 2 and D.count_pieces(lambda x: 3 * x, -1, 1, 8) == 1
+    found = D.count_pieces(lambda x: x.relu(), -1, 1, 8)
+    assert found.kinks.tolist() == [0.0] and found.y.tolist() == np.maximum(found.x, 0).tolist()
 
 
 def test_support_and_equivariance():
@@ -190,6 +192,8 @@ def test_plots(tmp_path):
             D.attention_report(build("gpt-tiny"), tl.zeros(1, 4, dtype=tl.int64)),
             D.jacobian_product(list(net), x[0]),
             D.forget_gates(nn.LSTM(2, 3, batch_first=True), draw(1, 4, 2)),
+            D.dead_units(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), [draw(4, 2)]),
+            D.count_pieces(lambda x: x.relu(), -1, 1, 8),
         )
     ):
         path = tmp_path / f"{i}.svg"

@@ -205,9 +205,22 @@ def _activations(model: Module, kinds: tuple[str, ...]) -> dict[str, Module]:
     return {path: m for path, m in model.named_modules() if type(m).__name__ in kinds}
 
 
+class DeadUnits(dict[str, Array]):
+    """Layer → the part of examples that each of its units is zero for."""
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A matplotlib Figure of the units in ascending order; saved to `path` if given."""
+        figure, axes = _figure("Zero outputs", "share of the layer's units", "share of examples")
+        for name, shares in self.items():
+            dead = int((shares == 1).sum())
+            axes.stairs(np.sort(shares), np.linspace(0, 1, len(shares) + 1), label=f"{name} ({dead} dead)")
+        axes.legend(fontsize=7)
+        return _finished(figure, path)
+
+
 def dead_units(
     model: Module, batches: Iterable[Any], layers: Mapping[str, Module] | None = None, axis: int = -1
-) -> dict[str, Array]:
+) -> DeadUnits:
     """Layer → of each unit the part of examples whose output is exactly zero; a unit is dead at 1.
 
     Args:
@@ -224,7 +237,7 @@ def dead_units(
     with outputs_of(layers) as found, no_grad():
         for batch in batches:
             model(batch)
-    result = {}
+    result = DeadUnits()
     for name, parts in found.items():
         rows = np.concatenate([np.moveaxis(part, axis, -1).reshape(-1, part.shape[axis]) for part in parts])
         result[name] = (rows == 0).mean(axis=0)
@@ -367,7 +380,29 @@ def path_shares(layers: int, norm: float) -> Array:
 # ---- functions of one variable, pictures, gates -------------------------------------------------------------
 
 
-def count_pieces(fn: Callable[[Tensor], Tensor], low: float, high: float, steps: int, tolerance: float = 1e-9) -> int:
+class Pieces(int):
+    """How many linear pieces a function has.
+
+    Attributes:
+        x, y: its values on the grid.
+        kinks: places between two pieces.
+    """
+
+    x: Array
+    y: Array
+    kinks: Array
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A matplotlib Figure of the function with its kinks marked; saved to `path` if given."""
+        figure, axes = _figure(f"{int(self)} pieces", "x", "f(x)")
+        axes.plot(self.x, self.y)
+        axes.plot(self.kinks, np.interp(self.kinks, self.x, self.y), ".")
+        return _finished(figure, path)
+
+
+def count_pieces(
+    fn: Callable[[Tensor], Tensor], low: float, high: float, steps: int, tolerance: float = 1e-9
+) -> Pieces:
     """Linear pieces of a function of one number over [low, high], whose kinks lie on a grid of `steps` equal steps.
 
     `fn` maps (steps + 1, 1) float64 to as many values.
@@ -377,7 +412,10 @@ def count_pieces(fn: Callable[[Tensor], Tensor], low: float, high: float, steps:
         y = fn(x).numpy().ravel()
     slopes = np.diff(y) * steps / (high - low)
     scale = max(1.0, float(np.abs(slopes).max(initial=0.0)))
-    return 1 + int((np.abs(np.diff(slopes)) > tolerance * scale).sum())
+    bends = np.abs(np.diff(slopes)) > tolerance * scale
+    found = Pieces(1 + int(bends.sum()))
+    found.x, found.y, found.kinks = x.numpy().ravel(), y, x.numpy().ravel()[1:-1][bends]
+    return found
 
 
 def gradient_support(fn: Callable[[Tensor], Tensor], x: Tensor, at: tuple[int, ...]) -> Array:
