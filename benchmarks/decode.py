@@ -92,7 +92,7 @@ def torchs(compiled: bool, values: dict[str, np.ndarray]) -> tuple[Decode, Any]:
             q, k, v = qkv.view(1, 1, 3, HEADS, size).permute(2, 0, 3, 1, 4)  # (1, HEADS, 1, size) each
             keys[i].index_copy_(2, position, k)
             kept[i].index_copy_(2, position, v)
-            mask = None if filled else (places <= position)
+            mask = None if filled else (places <= position)[None]
             end = filled or BLOCK
             y = F.scaled_dot_product_attention(q, keys[i, :, :, :end], kept[i, :, :, :end], mask)
             x = x + linear(y.reshape(1, WIDTH), f"blocks.{i}.attn.proj")
