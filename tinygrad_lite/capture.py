@@ -188,22 +188,6 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if mode.trace is not None:  # a compiled function inside another becomes part of it
             return self.fn(*args, **kwargs)
-        tensors: list[Tensor] = []
-        key: tuple[Any, ...] = ((mode.grad_enabled, get_default_dtype()), *[key_of(a, tensors) for a in args])
-        if kwargs:
-            key += (key_of(kwargs, tensors),)
-        with _lock:
-            found = self._find(key, tensors)
-            if found is None:
-                found = self._capture(key, args, kwargs, tensors)
-            self._last = found
-            if self._verify:
-                return self._verified(found, tensors), 1
-            turns = turns if found.repeats else 1
-            return found.run(tensors, turns), turns
-
-    def _find(self, key: Any, tensors: list[Tensor]) -> Capture | None:
-        reasons = []
         return self._run(1, args, kwargs)[0]
 
     def repeat(self, times: int, *args: Any, **kwargs: Any) -> Any:
@@ -228,6 +212,22 @@ class CompiledFunction:
 
     def _run(self, turns: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
         """The result of as many calls as can be made at a time, at most `turns`, and their number."""
+        tensors: list[Tensor] = []
+        key: tuple[Any, ...] = ((mode.grad_enabled, get_default_dtype()), *[key_of(a, tensors) for a in args])
+        if kwargs:
+            key += (key_of(kwargs, tensors),)
+        with _lock:
+            found = self._find(key, tensors)
+            if found is None:
+                found = self._capture(key, args, kwargs, tensors)
+            self._last = found
+            if self._verify:
+                return self._verified(found, tensors), 1
+            turns = turns if found.repeats else 1
+            return found.run(tensors, turns), turns
+
+    def _find(self, key: Any, tensors: list[Tensor]) -> Capture | None:
+        reasons = []
         known = self._captures.get(key, ())
         for each in known:
             reason = each.broken(tensors)
