@@ -29,12 +29,12 @@ class Batch:
     """How many examples there are, and whether each draws random numbers of its own.
 
     Attributes:
-        shared: id(a scan recorded for one example) → the parts of its packed result that no example decides.
+        shared: id(a scan recorded for one example) → it, and the parts of its packed result that no example decides.
     """
 
     size: int
     different: bool = False
-    shared: dict[int, list[_Part]] = field(default_factory=dict)
+    shared: dict[int, tuple[Node, list[_Part]]] = field(default_factory=dict)
 
 
 class _Part(NamedTuple):
@@ -246,7 +246,7 @@ def _scan(node: Node, inputs: Nodes, flags: Flags, batch: Batch) -> Node:
         start, at = at, at + vector.shape[-1]
         packed.append(wholly(vector, flag, batch))
         shared += [] if flag else [_Part(start, at, vector)]
-    batch.shared[id(node)] = shared
+    batch.shared[id(node)] = (node, shared)
     return movement.concat(packed, 1) if len(packed) > 1 else packed[0]
 
 
@@ -278,7 +278,7 @@ def _shared_part(node: Node, batch: Batch) -> Node | None:
     if node.op is not movement.SLICE or id(node.inputs[0]) not in batch.shared:
         return None
     (first,), (last,), (step,) = node.attrs["starts"], node.attrs["stops"], node.attrs["steps"]
-    for start, stop, vector in batch.shared[id(node.inputs[0])]:
+    for start, stop, vector in batch.shared[id(node.inputs[0])][1]:
         if start <= first and last <= stop:
             return movement.slice_(vector, (first - start,), (last - start,), (step,))
     return None

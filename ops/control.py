@@ -360,6 +360,9 @@ class _Symbolic:
     def touch(self, tensor: Any) -> None:
         """Tensors that the backward of a Function makes are its own to change."""
 
+    def is_from_outside(self, tensor: Any) -> bool:
+        return False
+
     def lift(self, tensor: Any) -> Node:
         raise RuntimeError(
             "the backward of an autograd.Function in a loop reads a tensor from outside: save it in forward, by "

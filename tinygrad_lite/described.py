@@ -63,6 +63,9 @@ class Described:
     def _read(self) -> Node:
         raise NotImplementedError
 
+    def _rebased(self) -> Tensor:
+        raise NotImplementedError
+
     # ---- what it is ----
 
     @property
@@ -127,7 +130,7 @@ class Described:
 
     def stride(self, dim: int | None = None) -> Any:
         """Steps between neighbours along each axis, in elements, as PyTorch would lay the tensor out."""
-        shape = self._node.type.shape if self._base is None else self._base._node.type.shape
+        shape = self._node.type.shape if self._base is None else self._rebased()._node.type.shape
         strides = views.strides_of(shape, self._view)
         return strides if dim is None else strides[dim]
 

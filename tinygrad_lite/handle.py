@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tinygrad_lite import views
-from tinygrad_lite.described import Described
+from tinygrad_lite.described import Described, refuse
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Op
 from tinygrad_lite.ir.record import leaf, mode, record
@@ -62,13 +62,14 @@ class Tensor(Described):
     `Tensor(sizes…)` makes an uninitialised float32 tensor and `Tensor(sequence)` a float32 copy, for old code's sake.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_node", "_seen", "_view")
+    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_node", "_origin", "_seen", "_view")
 
     _node: Node  # current value; of a view, the value when the base was `_seen`
     _base: Tensor | None  # the root that owns the storage, None for a root
     _view: views.Steps  # from the base's node to this one's
     _seen: Node | None  # the base's node that `_node` was derived from
     _grad: Tensor | None
+    _origin: Tensor | None  # what took this one's place as a root when its shape was first changed in place
 
     def __init__(self, *data: Any) -> None:
         from tinygrad_lite import creation
@@ -101,6 +102,7 @@ class Tensor(Described):
     def _bind(self, node: Node) -> None:
         self._node = self._own(node)
         self._base, self._view, self._seen, self._grad = None, (), None, None
+        self._origin = None
 
     def _own(self, node: Node) -> Node:
         """`node` for this root to have; a copy where another has it: writes to the one must not show in the other."""
@@ -113,7 +115,7 @@ class Tensor(Described):
     def _read(self) -> Node:
         """The node that stands for the current value: symbolic in a capture, and up to date with the base."""
         if self._base is not None:
-            self._refresh(self._base._read())
+            self._refresh(self._rebased()._read())
         node = self._node
         if node.value is not None and mode.trace is not None:
             return mode.trace.lift(self)  # type: ignore[no-any-return]
@@ -136,10 +138,51 @@ class Tensor(Described):
         if mode.trace is not None:
             mode.trace.touch(self)
 
+    def _rebased(self) -> Tensor:
+        """The root that this view is of, once the root of old has become a view itself."""
+        assert self._base is not None
+        if self._base._origin is not None:
+            self._base = self._base._origin
+        return self._base
+
+    def _reshaped(self, move: Callable[[Tensor], Tensor]) -> Tensor:
+        """In place, this handle becomes the view `move(self)` of its memory; other views of that stay what they are.
+
+        Raises:
+            RuntimeError: a leaf that requires grad. CaptureError: in a capture, a tensor from outside.
+        """
+        meta = self._current().grad
+        if meta is not None and meta.leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation that changes its shape"
+            )
+        if mode.trace is not None and mode.trace.is_from_outside(self):
+            refuse("changing the shape of a tensor from outside in place needs another program")
+        if self._base is None:
+            self._demote()
+        view = move(self)
+        if view is not self:
+            self._touch()
+            self._node, self._base, self._view, self._seen = view._node, view._base, view._view, view._seen
+            self._node.holder = weakref.ref(self)
+            _hand_on_retaining(meta, self._node)
+        return self
+
+    def _demote(self) -> None:
+        """Hand this root's value to a new root, of which this is the whole view."""
+        node = self._read()
+        self._touch()
+        node.holder = None
+        root = Tensor._from_node(node)
+        self._origin = root if self._origin is None else self._origin
+        self._base, self._view, self._seen = root, (), node
+
     def _as_view(self, op: Op, **attrs: Any) -> Tensor:
         """A view of this tensor through one movement op."""
+        if self._base is None and self._origin is not None:
+            self._demote()
         node = record(op, self._read(), **attrs)
-        base = self if self._base is None else self._base
+        base = self if self._base is None else self._rebased()
         out = Tensor._from_node(node)
         out._base, out._seen = base, base._read()
         out._view = (*self._view, views.Step(op, attrs))
@@ -162,7 +205,7 @@ class Tensor(Described):
             self._rebind(node, keep_history=not mode.grad_enabled, since=since)
             return self
         detached = views.is_detached(self._view)
-        base = self._base._read()
+        base = self._rebased()._read()
         new_base = views.push(base, self._view, node)
         old.storage.written = since or next_serial()
         self._base._rebind(new_base, keep_history=detached or not mode.grad_enabled, since=since)
@@ -183,8 +226,7 @@ class Tensor(Described):
             with mode.set(grad_enabled=True):
                 node = graft(node, old)
         self._touch()
-        if meta is not None and meta.retains and node.grad is not None:
-            node.grad.retains, node.grad.owner, meta.retains = True, meta.owner, False
+        _hand_on_retaining(meta, node)
         old.storage.written = since or next_serial()
         self._node = node
 
@@ -192,7 +234,7 @@ class Tensor(Described):
         if not mode.grad_enabled:
             return
         if self._base is not None and not views.is_detached(self._view):
-            meta, what = self._base._current().grad, "a view of a leaf Variable that requires grad"
+            meta, what = self._rebased()._current().grad, "a view of a leaf Variable that requires grad"
         else:
             meta, what = (self._node.grad if self._base is None else None), "a leaf Variable that requires grad"
         if meta is not None and meta.leaf:
@@ -431,6 +473,12 @@ def restore(cls: type[T], array: np.ndarray[Any, Any], requires_grad: bool) -> T
     """A leaf of class `cls` on `array`."""
     out = cls._from_node(leaf(array))
     return out.requires_grad_() if requires_grad else out
+
+
+def _hand_on_retaining(meta: GradMeta | None, node: Node) -> None:
+    """A tensor that retains its gradient retains that of its new value instead."""
+    if meta is not None and meta.retains and node.grad is not None:
+        node.grad.retains, node.grad.owner, meta.retains = True, meta.owner, False
 
 
 def fitted(node: Node, place: Node) -> Node:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite import creation, fillers, indexing, randomness
+from tinygrad_lite import creation, fillers, indexing, randomness, reshaping
 from tinygrad_lite import functional as F
 from tinygrad_lite.device import check_device
 from tinygrad_lite.device import device as Device
@@ -286,6 +286,7 @@ def _install() -> None:
         cpu,
         cuda,
         *(getattr(fillers, n) for n in fillers.__all__),
+        *(getattr(reshaping, n) for n in reshaping.__all__),
     ):
         setattr(Tensor, method.__name__, method)
     for name, value in _SPECIAL.items():

@@ -72,6 +72,11 @@ class Trace:
         if id(tensor) not in self.touched:
             self.touched[id(tensor)] = (tensor, tensor._state())
 
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        """Was the handle there before the capture?"""
+        _, (node, *_) = self.touched.get(id(tensor), (tensor, (tensor._node,)))
+        return node.value is not None
+
     def wrote_grad(self, tensor: Tensor) -> None:
         """`.grad` is set: from here on its value is the capture's own."""
         self.touch(tensor)

@@ -217,6 +217,10 @@ def test_constants_and_other_dtypes():
     close(func.grad(lambda x: tl.ones(()))(x), np.zeros(3), 0)
     close(func.jacfwd(lambda x: tl.ones(2))(x), np.zeros((2, 3)), 0)
     close(func.jacrev(lambda x: x.argmax())(x), np.zeros(3), 0)
+    for jacobian in (func.jacrev, func.jacfwd):  # one that the argument decides, beside two that it does not
+        rows = jacobian(lambda x: (x * 2, tl.ones(2), x.argmax()))(x)
+        for row, expected in zip(rows, (2 * np.eye(3), np.zeros((2, 3)), np.zeros(3)), strict=True):
+            close(row, expected, 0)
     half = func.grad(lambda x: (x * x).sum())(tl.ones(2, dtype=tl.bfloat16))
     assert half.dtype is tl.bfloat16 and half.tolist() == [2.0, 2.0]
     assert func.jacrev(lambda x: x[:0])(x).shape == (0, 3)

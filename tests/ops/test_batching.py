@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.ops.create_samples import RANDOM
 from tests.ops.samples import SAMPLES, WITHOUT_SAMPLES, Sample
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, all_ops
@@ -14,12 +15,11 @@ from tinygrad_lite.ops import batching
 from tinygrad_lite.ops.leaf import input
 
 SIZE = 3
-BATCH = batching.Batch(SIZE)
 CASES = [
     pytest.param(s, id=f"{n}-{s.id.replace(' ', '_')}")
     for n, samples in SAMPLES.items()
     for s in samples
-    if s.make(np.random.default_rng(0))
+    if n not in RANDOM and s.make(np.random.default_rng(0))
 ]
 
 
@@ -34,6 +34,11 @@ def traced(sample: Sample, arrays: list[np.ndarray]) -> tuple[Node, list[Node]]:
         return sample.build(*args), args
 
 
+def batched(one: Node, known: batching.Known, different: bool = False) -> Node:
+    batch = batching.Batch(SIZE, different)
+    return batching.wholly(*batching.through([one], known, batch)[0], batch)
+
+
 def check(sample: Sample, flags: tuple[bool, ...]) -> None:
     rows = rows_of(sample)
     shared = [[a if flag else b for a, b, flag in zip(row, rows[0], flags, strict=True)] for row in rows]
@@ -41,7 +46,7 @@ def check(sample: Sample, flags: tuple[bool, ...]) -> None:
     one, args = traced(sample, rows[0])
     columns = [leaf(np.stack(c) if f else c[0]) for c, f in zip(zip(*rows, strict=True), flags, strict=True)]
     known = {id(a): (c, f) for a, c, f in zip(args, columns, flags, strict=True)}
-    result = batching.wholly(*batching.through([one], known, BATCH)[0], BATCH)
+    result = batched(one, known)
     assert result.type == leaf(expected).type
     loose = {"rtol": 2e-6, "atol": 1e-6} if result.dtype.name == "float32" else {"rtol": 1e-10, "atol": 1e-11}
     np.testing.assert_allclose(result.value, expected, **loose)
@@ -59,6 +64,23 @@ def test_one_operand_batched(sample):
         check(sample, tuple(j == i for j in range(count)))
 
 
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers(name):
+    """The stream goes on from example to example; a seed of each example's own is refused."""
+    for sample in RANDOM[name]:
+        arrays = sample.make(np.random.default_rng(0))
+        one, args = traced(sample, arrays)
+        known = {id(a): (leaf(x), False) for a, x in zip(args, arrays, strict=True)}
+        same = batched(one, dict(known)).value
+        np.testing.assert_array_equal(same, np.stack([sample.build(*map(leaf, arrays)).value] * SIZE))
+        offsets = [arrays[1] + k * one.type.size for k in range(SIZE)]
+        expected = np.stack([sample.build(leaf(arrays[0]), leaf(np.asarray(o))).value for o in offsets])
+        np.testing.assert_array_equal(batched(one, dict(known), different=True).value, expected)
+        own = known | {id(args[1]): (leaf(np.array(offsets)), True)}
+        with pytest.raises(RuntimeError, match=f"{name} at .* seed or offset of each example's own"):
+            batched(one, own)
+
+
 def test_every_op_has_a_rule():
     exempt = {op.name for op in all_ops() if op.kind in (Kind.LEAF, Kind.CREATE)}
     aligned = {op.name for op in all_ops() if op.kind in batching.ALIGNED}
@@ -72,4 +94,4 @@ def test_an_op_without_a_rule_is_named():
     with mode.set(trace=object()):
         node = record(mystery, arg)
     with pytest.raises(NotImplementedError, match=r"mystery, recorded at .*test_batching"):
-        batching.through([node], {id(arg): (leaf(np.ones((SIZE, 2), np.float32)), True)}, BATCH)
+        batched(node, {id(arg): (leaf(np.ones((SIZE, 2), np.float32)), True)})

@@ -1,4 +1,7 @@
-"""Grad modes, `backward`, `grad` and the gradient checks, under torch.autograd's names."""
+"""Grad modes, `backward`, `grad`, `Function`, `functional` and the gradient checks, under torch.autograd's names."""
+
+import importlib
+from typing import Any
 
 from tinygrad_lite.autograd.function import Function
 from tinygrad_lite.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -12,6 +15,7 @@ __all__ = [
     "HookHandle",
     "backward",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -20,3 +24,9 @@ __all__ = [
     "no_grad",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "functional":  # written in terms of func, which is written in terms of this
+        return importlib.import_module(f"{__name__}.functional")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -138,15 +138,17 @@ def linearized(
         inner, stand_ins = level.enter(primals, range(len(primals)))
         output, aux = split_aux(name, func(*inner), has_aux)
         outputs = outputs_of(name, output)
-        seeds = [level.leaf(zeros_like(y)._read()) if y.requires_grad else zeros_like(y) for y in outputs]
-        pulled = pulled_back(outputs, stand_ins, seeds, create_graph=True)
+        dependent = [y.requires_grad for y in outputs]
+        followed = [y for y in outputs if y.requires_grad]
+        seeds = [level.leaf(zeros_like(y)._read()) for y in followed]
+        pulled = pulled_back(followed, stand_ins, seeds, create_graph=True)
 
     def push(*tangents: Any) -> Any:
         given = _like(primals, tangents, name, "tangents", "the primals")
         found = iter(pulled_back(pulled, seeds, given, _creates(level, [*pulled, *given])))
-        return level.left(trees.mapped(lambda _: next(found), output))
+        along = [next(found) if d else zeros_like(y) for y, d in zip(outputs, dependent, strict=True)]
+        return level.left(trees.rebuilt(output, iter(along)))
 
-    dependent = [y.requires_grad for y in outputs]
     result = level.left((output, aux))
     return result[0], push, result[1], dependent
 

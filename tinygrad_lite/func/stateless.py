@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,22 +32,19 @@ def functional_call(
             buffers in place are made to the tensors given.
         args: a tuple of arguments, or one that is no tuple.
         tie_weights: a tensor given for one name of a shared parameter stands under its other names too.
-        strict: raise for parameters and buffers that are left out.
+        strict: raise for names that are left out or unknown; by default unknown ones are passed over.
 
     Raises:
-        TypeError: something that is no module or mapping. KeyError: unknown names, or under `strict` missing ones.
+        TypeError: something that is no module or mapping. RuntimeError: names that do not match, under `strict`.
         ValueError: one name in several mappings; different tensors for the names of one shared parameter.
     """
     if not hasattr(module, "_parameters") or not hasattr(module, "_buffers"):
         raise TypeError(f"functional_call: expected a Module, got {type(module).__name__}")
     given = _one_mapping(parameter_and_buffer_dicts)
     places = _places(module)
-    unknown = sorted(given.keys() - places.keys())
-    missing = sorted(places.keys() - given.keys()) if strict else []
-    if unknown or missing:
-        parts = (("unknown", unknown), ("missing", missing))
-        shown = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
-        raise KeyError(f"functional_call: parameters and buffers of {type(module).__name__}: {shown}")
+    if strict:
+        _check_names(type(module).__name__, given.keys(), places.keys())
+    given = {name: tensor for name, tensor in given.items() if name in places}
     if tie_weights:
         given = _tied(given, places)
     if mode.trace is not None:  # a capture depends on the module's own parameters, not on what stands in for them now
@@ -78,6 +75,13 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
 def _stacked(parameters: list[Tensor]) -> Tensor:
     """A leaf, as trained as the parameters are."""
     return stack([p.detach() for p in parameters]).requires_grad_(all(p.requires_grad for p in parameters))
+
+
+def _check_names(module: str, given: Set[str], known: Set[str]) -> None:
+    wrong = (("missing", sorted(known - given)), ("unknown", sorted(given - known)))
+    shown = "; ".join(f"{what}: {', '.join(names)}" for what, names in wrong if names)
+    if shown:
+        raise RuntimeError(f"functional_call: the names of {module}'s parameters and buffers do not match: {shown}")
 
 
 def _one_mapping(dicts: Any) -> dict[str, Tensor]:

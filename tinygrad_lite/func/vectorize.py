@@ -288,6 +288,10 @@ class _ExampleTrace:
         count *= self.batch.size if self.batch.different else 1
         return count if self.outer is None else self.outer.draws(count)  # type: ignore[no-any-return]
 
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        _, (node, *_) = self.touched.get(id(tensor), (tensor, (tensor._node,)))
+        return node.serial < self.start
+
     def wrote_grad(self, tensor: Tensor) -> None:
         raise RuntimeError("vmap: the function sets .grad of a tensor (backward() does): use tl.func.grad inside vmap")
 

@@ -232,6 +232,10 @@ class _StepTrace:
         if self.outer is not None:
             self.outer.read_grad(tensor)
 
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        _, (node, *_) = self.touched.get(id(tensor), (tensor, (tensor._node,)))
+        return node.serial < self.start
+
     def wrote_grad(self, tensor: Tensor) -> None:
         raise RuntimeError("scan: fn sets .grad of a tensor; use autograd.grad, and hand gradients on in the carry")
 
