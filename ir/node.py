@@ -14,12 +14,13 @@ next_serial = _serials.__next__
 
 
 class Location(NamedTuple):
-    """Where user code asked for a node: file, line, and module scope such as blocks.3.mlp.fc."""
+    """Where user code asked for a node: file, line, module scope such as blocks.3.mlp.fc, segments to compute twice."""
 
     file: str
     line: int
     scope: str = ""
     phase: str = "forward"
+    segment: str = ""  # of utils.checkpoint: names from the outside in, joined by /
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}"

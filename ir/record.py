@@ -22,6 +22,7 @@ class Mode(threading.local):
     trace: Any = None  # the capture under way, or None
     scope: str = ""  # module path, kept by nn.Module.__call__
     phase: str = "forward"  # forward, backward, optimiser
+    segment: str = ""  # the segments of utils.checkpoint that are being recorded
 
     @contextmanager
     def set(self, **changes: Any) -> Iterator[None]:
@@ -54,7 +55,7 @@ def here() -> Location:
         if not name.startswith(_OWN) or name.startswith(_USER):
             break
         frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno, mode.scope, mode.phase)
+    return Location(frame.f_code.co_filename, frame.f_lineno, mode.scope, mode.phase, mode.segment)
 
 
 def _leaf_type(**attrs: Any) -> TensorType:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_lite.forgetting import restore
 from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind
@@ -77,6 +78,7 @@ class _Walk:
         self.found: dict[int, Node] = {}
         self.due: list[tuple[int, Node]] = []
         self.pending: dict[int, Node] = {}
+        self.restored: dict[int, Node] = {}  # values of checkpointed segments, computed again for this pass
 
     def follow_only_paths_to(self, outputs: Iterable[Node]) -> None:
         useful: set[int] = set()
@@ -89,9 +91,15 @@ class _Walk:
         for node, g in zip(outputs, cotangents, strict=True):
             if self._wants(node):
                 self._add(node, _checked(g, node, "the cotangent given for the result"))
-        while self.due:
-            _, node = heapq.heappop(self.due)
-            self._visit(node, self.pending.pop(id(node)))
+        try:
+            while self.due:
+                _, node = heapq.heappop(self.due)
+                self._visit(node, self.pending.pop(id(node)))
+                if id(node) in self.restored:
+                    self.restored.pop(id(node)).value = None
+        finally:
+            for node in self.restored.values():
+                node.value = None
 
     def _wants(self, node: Node) -> bool:
         return node.grad is not None and (self.useful is None or id(node) in self.useful)
@@ -118,6 +126,7 @@ class _Walk:
 
     def _pull_back(self, node: Node, g: Node) -> None:
         mode.scope = node.location.scope if node.location else ""
+        self.restored |= {id(n): n for n in restore(node)}
         suspect = "checks_reads" not in node.op.traits and _suspect(node)
         wanted = [i for i, x in enumerate(node.inputs) if self._wants(x)]
         for i in wanted if suspect else ():
@@ -199,6 +208,7 @@ def _relocate(result: Node, forward: Node, mark: int) -> None:
 
 
 # ---- values that a VJP may no longer read -------------------------------------------------------------
+
 
 def _overwritten(value: Node, user: Node) -> bool:
     return value.storage.written > user.serial

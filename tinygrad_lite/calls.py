@@ -49,7 +49,7 @@ class Call:
     barrier: bool = False
     stop: bool = False  # after its barrier the run ends if the error cell is set
     frames: tuple[Frame, ...] = ()  # the loops it is in, from the outside in
-
+    loop: Group | None = None  # the group of the outermost of them
     scratch: list[int] = field(default_factory=list)  # offsets in the arena
 
     @property
@@ -157,6 +157,7 @@ def _loop(group: Group, placement: Placement) -> list[Call]:
             reads=tuple(map(body.owner, call.reads)),
             writes=tuple(map(body.owner, call.writes)),
             frames=(body.frame, *call.frames),
+            loop=group,
         )
         for call in calls_of(body.schedule)
     ]

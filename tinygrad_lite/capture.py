@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, overload
 
+from tinygrad_lite.budget import Policy
 from tinygrad_lite.captured import Capture, Grad, GradRead
 from tinygrad_lite.errors import CaptureError, CaptureWarning
 from tinygrad_lite.guards import Variables, key_of, tensors_in, with_tensors
@@ -178,8 +179,8 @@ class CompiledFunction:
     Attributes of the wrapped function or module (parameters(), state_dict(), …) are reached through it.
     """
 
-    def __init__(self, fn: Callable[..., Any], verify: bool = False) -> None:
-        self.fn, self._verify = fn, verify
+    def __init__(self, fn: Callable[..., Any], verify: bool = False, policy: Policy | None = None) -> None:
+        self.fn, self._verify, self._policy = fn, verify, policy
         self._captures: dict[Any, list[Capture]] = {}
         self._last: Capture | None = None
         self._reasons: list[str] = []
@@ -248,7 +249,7 @@ class CompiledFunction:
 
     def _capture(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Capture:
         found = capture(self._target(), args, kwargs, tensors)
-        found.lower()
+        found.lower(policy=self._policy)
         self._captures.setdefault(key, []).append(found)
         return found
 
@@ -265,10 +266,10 @@ class CompiledFunction:
         return self if instance is None else types.MethodType(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        return CompiledFunction(copy.deepcopy(self.fn, memo), self._verify)
+        return CompiledFunction(copy.deepcopy(self.fn, memo), self._verify, self._policy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CompiledFunction, (self.fn, self._verify)
+        return CompiledFunction, (self.fn, self._verify, self._policy)
 
     def __repr__(self) -> str:
         return f"compiled({self.fn!r})"
@@ -330,10 +331,28 @@ class CompiledFunction:
 
 
 @overload
-def compile(fn: Callable[..., Any], *, verify: bool = False) -> CompiledFunction: ...
+def compile(
+    fn: Callable[..., Any],
+    *,
+    verify: bool = False,
+    checkpoint: str | None = None,
+    memory_budget: float | int | None = None,
+) -> CompiledFunction: ...
 @overload
-def compile(fn: None = None, *, verify: bool = False) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
-def compile(fn: Any = None, *, verify: bool = False) -> Any:
+def compile(
+    fn: None = None,
+    *,
+    verify: bool = False,
+    checkpoint: str | None = None,
+    memory_budget: float | int | None = None,
+) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+def compile(
+    fn: Any = None,
+    *,
+    verify: bool = False,
+    checkpoint: str | None = None,
+    memory_budget: float | int | None = None,
+) -> Any:
     """Compile `fn`, a function or a Module, into native code; also a decorator.
 
     All that fn does to tensors is captured at the first call: forward, backward(), gradient clipping, optimiser steps,
@@ -342,16 +361,22 @@ def compile(fn: Any = None, *, verify: bool = False) -> Any:
 
     Args:
         verify: also run the reference interpreter at each call and raise where the two differ.
+        checkpoint: "sqrt" cuts the forward pass into about √n segments, of which backward finds only the borders and
+            computes the rest again; results keep their bits.
+        memory_budget: what the arena may take, as a share of what it would take (a float up to 1.0) or in bytes (an
+            int); backward computes again what is cheapest, until the rest fits.
 
     Raises:
+        ValueError: another `checkpoint`, both of them, or a budget that is no share; at the first call, BudgetError, a
+            ValueError, where no way is found to keep within the budget, naming the least.
         CaptureError: fn reads a tensor's value (item(), bool(), numpy()), naming the line.
         TypeError: fn is not callable.
     """
     if fn is None:
-        return lambda f: compile(f, verify=verify)
+        return lambda f: compile(f, verify=verify, checkpoint=checkpoint, memory_budget=memory_budget)
     if not callable(fn):
         raise TypeError(f"compile takes a function or a Module, not {type(fn).__name__}")
-    return CompiledFunction(fn, verify)
+    return CompiledFunction(fn, verify, Policy(checkpoint, memory_budget))
 
 
 def trace(fn: Callable[..., Any], *args: Any, train: bool = False) -> Graph:

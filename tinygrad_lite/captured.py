@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_lite import budget
 from tinygrad_lite.errors import CaptureError
 from tinygrad_lite.guards import Is, Variables, history_key, module_versions, with_tensors
 from tinygrad_lite.ir.graph import Graph
@@ -16,6 +17,7 @@ from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.record import leaf, mode
+from tinygrad_lite.ir.schedule.rematerialise import recompute_segments
 from tinygrad_lite.program import Program
 from tinygrad_lite.tensor import Tensor
 from tinygrad_lite.tracing import Scalar
@@ -87,14 +89,18 @@ class Capture:
     program: Program = field(init=False)
     optimised: Graph = field(init=False)
     log: pipeline.PassLog = field(default_factory=pipeline.PassLog)
+    choice: budget.Choice | None = None  # what a Policy led to
     changes: int = -1
     nodes: list[Node] = field(default_factory=list)
     state_ids: frozenset[int] = frozenset()
     numbers: list[float] = field(default_factory=list)  # the scalars' values in the last run
 
-    def lower(self, workers: int | None = None) -> None:
-        """Optimise, schedule and compile."""
-        self.optimised = pipeline.run(self.graph, observers=[self.log])
+    def lower(self, workers: int | None = None, policy: budget.Policy | None = None) -> None:
+        """Optimise, schedule and compile. BudgetError where the policy's memory budget cannot be kept."""
+        self.optimised = recompute_segments(pipeline.run(self.graph, observers=[self.log]))
+        if policy:
+            self.choice = budget.apply(self.optimised, policy, workers)
+            self.optimised = self.choice.graph
         self.program = Program(self.optimised, workers)
         self.nodes = [None] * len(self.states)  # type: ignore[list-item]
         self.state_ids = frozenset(id(t) for t, _ in self.states)

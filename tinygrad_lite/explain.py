@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -9,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from tinygrad_lite.instructions import Listing
 from tinygrad_lite.ir.graph import Graph
+from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.reading import amount
 from tinygrad_lite.ir.schedule.place import is_computed, is_virtual, root_of
+from tinygrad_lite.ir.schedule.rematerialise import is_recomputed
 from tinygrad_lite.ir.schedule.why import borders
 from tinygrad_lite.memory import Memory
 
 if TYPE_CHECKING:
     from tinygrad_lite.captured import Capture
 
+_POLICIES = ("checkpoint=", "memory_budget=")  # how a budget.Policy prints
 TOP = 12  # rows of each list that are printed
 
 
@@ -28,7 +32,7 @@ class Explanation:
         bill: seconds of trace, passes, schedule, kernels; how many kernels are new to this process.
         fused: op names of each fused group, how many such groups there are.
         borders: reason → how many values are stored because of it, and their bytes.
-        recomputed: what is computed more than once rather than stored → reason, values, bytes saved.
+        recomputed: what is computed more than once rather than stored → reason, values, their bytes, names.
         reasons: why the function was captured again, oldest first.
         costs: FLOPs and bytes of one run: by the ops alone, and as fused.
     """
@@ -66,18 +70,35 @@ class Explanation:
     @cached_property
     def recomputed(self) -> dict[str, dict[str, Any]]:
         graph = self.capture.program.schedule.graph
-        again = [n for n in graph.nodes if n.location and n.location.phase == "recompute" and is_computed(n)]
         readers = self._reading_groups()
         cheap = [n for n in graph.nodes if is_virtual(n) and n.type.size > 1 and len(readers.get(id(n), ())) > 1]
-        found = {
-            "checkpointed": (again, "checkpoint() asked for it: backward runs this part of forward again"),
-            "made from an element's number": (cheap, "cheaper to compute wherever it is read than to load"),
-        }
+        again: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            if node.location is not None and is_recomputed(node) and is_computed(node):
+                chosen = node.location.segment.startswith(_POLICIES)
+                again.setdefault(node.location.segment if chosen else "checkpoint()", []).append(node)
+        found = {what: (nodes, self._why(what)) for what, nodes in again.items()}
+        found["made from an element's number"] = (cheap, "cheaper to compute wherever it is read than to load")
         return {
-            what: {"values": len(nodes), "bytes": sum(n.type.nbytes for n in nodes), "reason": reason}
+            what: {
+                "values": len(nodes),
+                "bytes": sum(n.type.nbytes for n in nodes),
+                "reason": reason,
+                "names": dict(Counter(map(_kind_of_place, nodes)).most_common()),
+            }
             for what, (nodes, reason) in found.items()
             if nodes
         }
+
+    def _why(self, what: str) -> str:
+        choice = self.capture.choice
+        if what == "checkpoint()" or choice is None:
+            return "backward runs this part of forward again, as the call of checkpoint() says"
+        how = "all but the borders of the segments" if "sqrt" in what else "the cheapest for the bytes that it frees"
+        return (
+            f"{how}: arena {amount(choice.planned, 'B')} instead of {amount(choice.plain, 'B')}, "
+            f"{choice.work:.2f} × the work"
+        )
 
     def _reading_groups(self) -> dict[int, set[int]]:
         """id(value) → the groups that read it, through views or not."""
@@ -141,10 +162,11 @@ class Explanation:
         return ["not fused, so stored between kernels:", *(_limited(rows) or ["  nothing"])]
 
     def _recompute_lines(self) -> list[str]:
-        rows = [
-            f"  {r['values']:4d} values, {amount(r['bytes'], 'B'):>8} {what}: {r['reason']}"
-            for what, r in self.recomputed.items()
-        ]
+        rows = []
+        for what, r in self.recomputed.items():
+            rows.append(f"  {r['values']:4d} values, {amount(r['bytes'], 'B'):>8} {what}: {r['reason']}")
+            if what != "made from an element's number":
+                rows += _limited([f"       {count:4d} × {name}" for name, count in r["names"].items()])
         return ["recomputed instead of stored:", *(rows or ["  nothing"])]
 
     def _capture_lines(self) -> list[str]:
@@ -169,6 +191,12 @@ class Explanation:
 
 def _work(graph: Graph) -> Iterable[Any]:
     return (n for n in graph.nodes if n.op.kind not in (Kind.LEAF, Kind.MOVEMENT) and not is_virtual(n))
+
+
+def _kind_of_place(node: Node) -> str:
+    """blocks.*.mlp gelu: op and module, whatever its number."""
+    scope = node.location.scope if node.location else ""
+    return " ".join(filter(None, (re.sub(r"\d+", "*", scope), node.op.name)))
 
 
 def _short(ops: str, most: int = 14) -> str:

@@ -17,8 +17,9 @@ from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Moving, Scratch, Status, Word
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
+from tinygrad_lite.ir.schedule.memory import Plan, plan
 from tinygrad_lite.ir.schedule.schedule import schedule
+from tinygrad_lite.lives import arena_lives, large_constants
 from tinygrad_lite.runtime.arena import aligned, poison
 from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
 from tinygrad_lite.runtime.workers import get_num_threads, pool
@@ -43,8 +44,7 @@ class Program:
         self.schedule = schedule(graph)
         self.calls = calls_of(self.schedule)
         self.seconds = {"schedule": time.perf_counter() - start}
-        work = sum(c.work * loops.trips(c.frames) for c in self.calls)
-        self.workers = workers or (1 if work < SMALL_STEP else get_num_threads())
+        self.workers = workers or usual_workers(self.calls)
         self.smallest = 0 if workers else SMALL_CALL  # an explicit number of workers is used throughout
         self._load()
         self._allocate()
@@ -66,9 +66,7 @@ class Program:
         for node, array in zip((*graph.args, *owners), (*self.inputs, *self.outputs), strict=True):
             self.address[id(node)] = array.ctypes.data
         self.output_index = {id(n): i for i, n in enumerate(owners)}
-        graphs = [graph, *{id(f): f.graph for c in self.calls for f in c.frames}.values()]
-        nodes = [n for g in graphs for n in g.nodes]
-        self.constants = [self._constant(n) for n in nodes if n.op.name == "constant" and n.type.size != 1]
+        self.constants = [self._constant(n) for n in large_constants(graph, self.calls)]
         self._plan_arena()
         self.state_arrays: list[Array | None] = [None] * len(graph.states)
         self.state_addresses = [0] * len(graph.states)
@@ -85,24 +83,9 @@ class Program:
         return array
 
     def _plan_arena(self) -> None:
-        """Lives of all that is neither argument, output, constant nor state; then one plan."""
-        states = {id(s) for s in self.schedule.graph.states} | set(self.schedule.home)
-        span = loops.spans(self.calls)
-        users: dict[int, list[int]] = {}
-        sizes: dict[int, int] = {}
-        for i, call in enumerate(self.calls):
-            for owner in (*call.writes, *call.reads):
-                if id(owner) in self.address or id(owner) in states:
-                    continue
-                users.setdefault(id(owner), []).append(i)
-                sizes[id(owner)] = owner.type.nbytes
-        keys = list(users)
-        ends = [loops.life(self.calls, users[k], span) for k in keys]
-        lives = [Life(low, high + 1, max(1, sizes[k])) for k, (low, high) in zip(keys, ends, strict=True)]
-        for i, call in enumerate(self.calls):
-            for word in call.words:
-                if isinstance(word, Scratch):
-                    lives.append(Life(i, i + 1, word.nbytes * self.workers))
+        """Lives of all that lies in the arena; then one plan."""
+        owners, lives = arena_lives(self.schedule, self.calls, self.workers)
+        keys = [id(o) for o in owners]
         self.plan: Plan = plan(lives)
         self.lives = lives
         self.arena = aligned(self.plan.size)
@@ -272,6 +255,12 @@ class Program:
         if node.op.failure is not None:
             raise node.op.failure[0](f"{node.op.failure[1]}{where}")
         raise OutOfRangeError(f"an index is out of range for a dimension of size {node.attrs['size']}{where}")
+
+
+def usual_workers(calls: Sequence[Call]) -> int:
+    """One for programs too small to wake another."""
+    work = sum(c.work * loops.trips(c.frames) for c in calls)
+    return 1 if work < SMALL_STEP else get_num_threads()
 
 
 def _overlap(a: set[Any], b: set[Any]) -> bool:

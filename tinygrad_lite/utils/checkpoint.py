@@ -1,5 +1,8 @@
 """Checkpoints: any tree of dicts, lists, scalars and arrays as one safetensors file, never pickle.
 
+(The checkpoints that spare memory, `checkpoint` and `checkpoint_sequential`, have PyTorch's names here, and their code
+in `segments`.)
+
 Arrays are stored under their path in the tree (`model.blocks.0.fc.weight`), so that other safetensors readers find
 them; the rest of the tree is JSON in the file's metadata, where `{"$tensor": path}` stands for an array.
 """
@@ -18,6 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from tinygrad_lite.errors import UserError
+from tinygrad_lite.utils.segments import checkpoint as checkpoint
+from tinygrad_lite.utils.segments import checkpoint_sequential as checkpoint_sequential
 
 KEY = "tinygrad_lite.checkpoint"  # alone in the metadata, whose order is not kept: equal trees are equal files
 VERSION = 1
