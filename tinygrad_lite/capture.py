@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import os
 import threading
 import time
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, overload
 
 from tinygrad_lite.budget import Policy
@@ -173,6 +175,18 @@ def _new_lock() -> None:
 os.register_at_fork(after_in_child=_new_lock)
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Graphs are many objects that stay: looking for garbage among them took a quarter of a capture's time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class CompiledFunction:
     """A function that runs as native code; made by `compile`.
 
@@ -248,8 +262,9 @@ class CompiledFunction:
         return None
 
     def _capture(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Capture:
-        found = capture(self._target(), args, kwargs, tensors)
-        found.lower(policy=self._policy)
+        with _without_collection():
+            found = capture(self._target(), args, kwargs, tensors)
+            found.lower(policy=self._policy)
         self._captures.setdefault(key, []).append(found)
         return found
 
