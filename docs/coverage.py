@@ -18,9 +18,14 @@ SPACES = {
     "torch.nn.init": "tinygrad_lite.nn.init",
     "torch.nn.utils": "tinygrad_lite.nn.utils",
     "torch.linalg": "tinygrad_lite.linalg",
+    "torch.func": "tinygrad_lite.func",
+    "torch.autograd": "tinygrad_lite.autograd",
+    "torch.autograd.functional": "tinygrad_lite.autograd.functional",
     "torch.optim": "tinygrad_lite.optim",
     "torch.optim.lr_scheduler": "tinygrad_lite.optim.lr_scheduler",
 }
+STORAGE = "memory as a thing apart from a tensor's values"
+ABOUT_STORAGE = {"as_strided_", "resize_", "resize_as_", "set_", "share_memory_"}
 # The first group of which a missing name contains a word is its reason.
 REASONS = {
     "complex numbers": """
@@ -39,7 +44,8 @@ REASONS = {
         warn vital interop printoptions anomaly flush Options Logger Benchmark File Argument Execution Schema
         Callable Any Optional Literal TypeVar ParamSpec Counter Self Supports override wraps partial notes
         dispatch Sym sym_ compiled export overrides library classes typename parse unify merge Tracing
-        CallStack Alias Compilation names align
+        CallStack Alias Compilation names align Profiler kineto torch_function tensor_like overload multithreading
+        view_replay layout_policy debug_unwrap NestedIO functionalize rearrange
     """,
     "in-place, `out=` and internal variants of functions that are here": """
         _copy _scatter native_ rsub _impl _backward _out _for_ fused _forward _cell lstm gru _mode renorm
@@ -67,6 +73,8 @@ def public(space: object) -> set[str]:
 
 
 def reason(name: str) -> str:
+    if name in ABOUT_STORAGE:
+        return STORAGE
     if name.endswith("_") and not name.startswith("_"):
         return "in-place, `out=` and internal variants of functions that are here"
     return next(why for why, words in REASONS.items() if not words or any(word in name for word in words.split()))

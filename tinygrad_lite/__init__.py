@@ -36,6 +36,7 @@ from tinygrad_lite.randomness import *  # noqa: F403
 if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
     from tinygrad_lite import autograd, cuda, data, diagnostics, func, nn, onnx, optim, utils, viz  # noqa: F401
     from tinygrad_lite.capture import compile  # noqa: F401
+    from tinygrad_lite.func import vmap  # noqa: F401
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
     from tinygrad_lite.viz.tables import summary  # noqa: F401
@@ -61,6 +62,7 @@ _SUBPACKAGES = (
 _LATE = {
     "compile": "capture",
     "summary": "viz.tables",
+    "vmap": "func",
     "load": "serialization",
     "save": "serialization",
     "get_num_threads": "runtime.workers",
