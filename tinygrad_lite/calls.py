@@ -98,7 +98,7 @@ def _product_words(
 ) -> tuple[list[Any], tuple[int, int], Callable[[str], str]]:
     """Words, rows and columns, and source by split of the fastest kernel that takes these strides."""
     m, n, k = shape
-    if tag == "f32" and m * n * k >= SMALL_PRODUCT and packed.outruns_blas():
+    if tag == "f32" and m * n * k >= SMALL_PRODUCT:
         packed_words = packed.packed_words(shape, addresses, matrix, batch, strides, Scratch)
         if packed_words is not None:
             return *packed_words, packed.packed_kernel

@@ -1,20 +1,32 @@
-"""float32 matrix products on the register tile, for CPUs whose vectors are wide enough that it outruns BLAS.
+"""float32 matrix products on the register tile, where it outruns BLAS.
 
 The classic scheme (Goto & van de Geijn, 2008): a block of A, some rows by DEPTH of k, is packed into panels as high as
-the tile, a block of B into a panel as wide as it, so that the tile reads both in order. Packing also transposes, so
-either operand may have its unit stride on either axis. Measured against BLAS in docs/performance.md.
+the tile, a block of B into a panel as wide as it, so that the tile reads both in order. Either operand may have its
+unit stride on either axis. Measured against BLAS in docs/performance.md: with vectors of 16 floats it wins throughout,
+with vectors of 8 where an operand has few rows, and it loses where A must be transposed along a deep k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygrad_lite.backends.numba.cpu import lanes
 
-DEPTH = 256  # of k: a panel of B is then 32 KB, and stays in the first cache
-HEIGHT = 768  # rows of A packed at once: 768 KB, and stay in the second
-ROWS, WIDTH = 8, 32  # the tile on 16 lanes
+DEPTH = 256  # of k: a panel of B then stays in the first cache
+
+
+class _Tile(NamedTuple):
+    """Its rows and columns, and how many rows of A are packed at once: they stay in the second cache."""
+
+    rows: int
+    width: int
+    height: int
+
+
+def _tile() -> _Tile:
+    return _Tile(8, 32, 768) if lanes() == 16 else _Tile(6, 16, 384)
+
 
 SIZES = ("m", "n", "k", "a", "ai", "ak", "b", "bk", "bj", "c", "ci", "add", "e0", "e1", "e2")
 NAMES = (*SIZES, *(f"{x}{i}" for x in "abc" for i in range(3)), "rows", "rows_each", "panel", "panel_each")
@@ -39,6 +51,7 @@ def kernel(args, lo, hi, worker):
             bottom = minimum(top + {height}, last)
             for p in range(0, maximum(k, 1), {depth}):
                 depth = minimum({depth}, k - p)
+                row_step, k_step = {steps}
                 for i in range(top, bottom, {tile}):
                     high = minimum({tile}, bottom - i)
                     at = left + 4 * (i - top) * depth
@@ -49,7 +62,7 @@ def kernel(args, lo, hi, worker):
                             for j in range(high):
                                 target[j] = source[j]
                     else:
-                        tile_transpose(high, depth, x + 4 * (i * ai + p), ai, at, {tile})
+{pack_rows}
                 for j in range(from_column, to_column, {width}):
                     wide = minimum({width}, to_column - j)
                     if bj == 1:
@@ -64,28 +77,38 @@ def kernel(args, lo, hi, worker):
                         high = minimum({tile}, bottom - i)
                         at = left + 4 * (i - top) * depth
                         to = z + 4 * (i * ci + j)
-                        tile_matmul(high, wide, depth, f32(1), at, 1, {tile}, right, {width}, to, ci, add + p)
+                        tile_matmul(high, wide, depth, f32(1), at, row_step, k_step, right, {width}, to, ci, add + p)
 """
 
 
-def outruns_blas() -> bool:
-    """Vectors of 16 floats; on narrower ones BLAS is as fast or faster."""
-    return lanes() == 16
+# Rows of A that lie along k: transposed into a panel by 8 x 8 blocks, or in it one after another.
+TRANSPOSED = """\
+                        tile_transpose(high, depth, x + 4 * (i * ai + p), ai, at, {tile})"""
+COPIED = """\
+                        for r in range(high):
+                            source = f32_at(x + 4 * ((i + r) * ai + p))
+                            target = f32_at(at + 4 * r * depth)
+                            for j in range(depth):
+                                target[j] = source[j]"""
 
 
 def packed_kernel(split: str) -> str:
     """Source of C[t] = A[t] @ B[t] in float32; [lo, hi) are `rows` of C, `cols` of C, or `batch` indices."""
+    tile = _tile()
+    by_blocks = tile.rows == 8
     return SOURCE.format(
         words="\n".join(f"    {name} = w[{i}]" for i, name in enumerate(NAMES)),
         rows="lo, hi" if split == "rows" else "0, m",
         columns="lo, hi" if split == "cols" else "0, n",
         batches="lo, hi" if split == "batch" else "e0 * e1 * e2",
-        height=HEIGHT,
+        pack_rows=TRANSPOSED.format(tile=tile.rows) if by_blocks else COPIED,
+        steps=f"1, {tile.rows}" if by_blocks else f"(1, {tile.rows}) if ai == 1 else (depth, 1)",
+        height=tile.height,
         depth=DEPTH,
-        tile=ROWS,
-        tile_bytes=4 * ROWS,
-        width=WIDTH,
-        width_bytes=4 * WIDTH,
+        tile=tile.rows,
+        tile_bytes=4 * tile.rows,
+        width=tile.width,
+        width_bytes=4 * tile.width,
     )
 
 
@@ -97,7 +120,8 @@ def packed_words(
     batch_strides: Sequence[Sequence[int]],
     space: Any,
 ) -> tuple[list[Any], tuple[int, int]] | None:
-    """Argument words and the result's size (of C^T, where only its columns lie dense); None where no axis of C does.
+    """Argument words and the result's size (of C^T, where only its columns lie dense); None where no axis
+    of C does, or BLAS is faster.
 
     sizes are (m, n, k); addresses and strides (in elements, of the last two axes) those of A, B, C. `space(nbytes)` is
     the word for a worker's private memory.
@@ -112,9 +136,12 @@ def packed_words(
     (ai, ak), (bk, bj) = _dense_first(sa, m, k), _dense_first(sb[::-1], n, k)[::-1]
     if 1 not in (ai, ak) or 1 not in (bk, bj):
         return None
+    tile = _tile()
+    if tile.rows < 8 and ai == 1 and k > DEPTH:  # narrow panels of a matrix that lies the other way: BLAS is faster
+        return None
     missing = 3 - len(batch)
     tail = [word for each in steps for word in (*[0] * missing, *each)]
-    rows, panel = 4 * ROWS * -(-min(m, HEIGHT) // ROWS) * min(k, DEPTH), 4 * WIDTH * min(k, DEPTH)
+    rows, panel = 4 * tile.rows * -(-min(m, tile.height) // tile.rows) * min(k, DEPTH), 4 * tile.width * min(k, DEPTH)
     private = [word for nbytes in (rows, panel) for word in (space(max(64, nbytes)), max(64, nbytes))]
     return [m, n, k, a, ai, ak, b, bk, bj, c, sc[0], 0, *[1] * missing, *batch, *tail, *private], (m, n)
 
