@@ -132,13 +132,25 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_composes_with_transforms_loops_and_capture(name):
+def check_transform(name, wrap):
     x = real(4, 3).detach()
     expected = TRANSFORMS[name](reference)(x).numpy()
-    transformed = TRANSFORMS[name](loss)
-    np.testing.assert_allclose(transformed(x).numpy(), expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(tl.compile(transformed)(x).numpy(), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(wrap(TRANSFORMS[name](loss))(x).numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_composes_with_transforms_and_loops(name):
+    check_transform(name, lambda f: f)
+
+
+COMPILED_ALWAYS = ("gradients", "gradients through a loop")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in COMPILED_ALWAYS else pytest.mark.slow) for n in TRANSFORMS]
+)
+def test_composes_with_capture(name):
+    check_transform(name, tl.compile)
 
 
 def test_the_user_s_gradient_is_the_one_used():

@@ -8,6 +8,7 @@ import pytest
 import tinygrad_lite as tl
 from tinygrad_lite import func
 from tinygrad_lite.nn import functional as F
+from tinygrad_lite.utils.checkpoint import checkpoint
 
 SIZE = 4
 
@@ -26,13 +27,13 @@ def looped(f, *args, in_dims=0):
     return tl.stack([f(*[picks(x, d, i) for x, d in zip(args, dims, strict=True)]) for i in range(SIZE)])
 
 
-def check(f, *args, in_dims=0, tolerance=1e-10):
-    """vmap(f) against the loop, eagerly and compiled."""
+def check(f, *args, in_dims=0, tolerance=1e-10, compiled=False):
+    """vmap(f) against the loop."""
     expected = array(looped(f, *args, in_dims=in_dims))
     mapped = func.vmap(f, in_dims)
-    for result in (mapped(*args), tl.compile(mapped)(*args)):
-        assert result.dtype.numpy == expected.dtype
-        np.testing.assert_allclose(array(result), expected, rtol=tolerance, atol=tolerance)
+    result = (tl.compile(mapped) if compiled else mapped)(*args)
+    assert result.dtype.numpy == expected.dtype
+    np.testing.assert_allclose(array(result), expected, rtol=tolerance, atol=tolerance)
 
 
 W, V = real(3, 5, seed=8), real(5, 3, seed=9)
@@ -107,10 +108,20 @@ PROGRAMS = {
 }
 
 
+SINGLE = ("convolution", "a kernel of each example's own", "attention", "gradients through a convolution")
+COMPILED_ALWAYS = ("arithmetic", "in place", "indexing", "gradients", "a loop")
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_equals_the_loop(name):
-    single = name in ("convolution", "a kernel of each example's own", "attention", "gradients through a convolution")
-    check(PROGRAMS[name], real(SIZE, 3, 3), tolerance=2e-5 if single else 1e-9)
+    check(PROGRAMS[name], real(SIZE, 3, 3), tolerance=2e-5 if name in SINGLE else 1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in COMPILED_ALWAYS else pytest.mark.slow) for n in PROGRAMS]
+)
+def test_equals_the_loop_compiled(name):
+    check(PROGRAMS[name], real(SIZE, 3, 3), tolerance=2e-5 if name in SINGLE else 1e-9, compiled=True)
 
 
 def test_axes_in_and_out():
@@ -193,6 +204,13 @@ def test_per_example_gradients_of_a_module():
         F.cross_entropy(model(x[i : i + 1]), target[i : i + 1]).backward()
         for name, p in model.named_parameters():
             np.testing.assert_allclose(array(found[name][i]), p.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_over_values_that_a_checkpoint_let_go():
+    x, plain = real(3), lambda x: (x.sin() * x).exp()
+    kept = lambda x: checkpoint(plain, x, use_reentrant=False)  # noqa: E731
+    for transform in (func.jacrev, func.jacfwd, lambda f: func.hessian(lambda x: f(x).sum())):
+        np.testing.assert_allclose(transform(kept)(x).numpy(), transform(plain)(x).numpy(), rtol=1e-12)
 
 
 def test_an_ensemble():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinygrad_lite.forgetting import restore
 from tinygrad_lite.func import trees
 from tinygrad_lite.functional.joining import cat
 from tinygrad_lite.handle import Tensor, wrap
@@ -252,7 +253,17 @@ class _ExampleTrace:
         """Record all for the batch, and make the changes that func made to tensors from outside."""
         written = [s for s in self.stand_ins if s.tensor._node is not s.node]
         targets = [*results, *(s.tensor._node for s in written), *(node for _, node in self.changed)]
-        batching.through(targets, self.known, self.batch, self.is_outside)
+        forgotten: list[Node] = []
+
+        def is_outside(node: Node) -> bool:
+            known = node.serial < self.start or node.value is not None or id(node) in self.lifted
+            if known and node.value is None and mode.trace is None:
+                forgotten.extend(restore(node))
+            return known
+
+        batching.through(targets, self.known, self.batch, is_outside)
+        for node in forgotten:
+            node.value = None
         for tensor, node in self.changed:
             new, each = self.known[id(node)]
             if each:
@@ -264,9 +275,6 @@ class _ExampleTrace:
         for s in written:
             new = batching.wholly(*self.known[id(s.tensor._node)], self.batch)
             s.given._write(movement.move_axis(new, 0, s.dim))
-
-    def is_outside(self, node: Node) -> bool:
-        return node.serial < self.start or node.value is not None or id(node) in self.lifted
 
     # ---- what recording asks ----
 
