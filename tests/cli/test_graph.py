@@ -27,6 +27,10 @@ def test_each_form(capsys, tmp_path):
     assert json.loads(written("json"))["nodes"]
     assert run(["graph", "gpt-nano", "-o", str(tmp_path / "graph.txt")]) == 0
     assert (tmp_path / "graph.txt").read_text() == written("text")
+    for extension, form in ((".svg", "svg"), (".DOT", "dot"), (".json", "json")):  # by the file's name
+        path = tmp_path / f"graph{extension}"
+        assert run(["graph", "gpt-nano", "-o", str(path)]) == 0
+        assert path.read_text() == written(form)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,7 @@ def test_each_form(capsys, tmp_path):
         (["gpt-huge"], "no model is called 'gpt-huge'; there are autoencoder, autoencoder-tiny"),
         (["gpt-nano", "--stage", "baked"], "'baked' is not one of"),
         (["gpt-nano", "--format", "pdf"], "'pdf' is not one of"),
+        (["gpt-nano", "-o", "graph.pdf"], "it is none of .txt, .dot, .svg, .png, .json, .html; give --format"),
         (["gpt-nano", "-o", "/dev/null/graph.txt"], "cannot write /dev/null/graph.txt"),
     ],
 )

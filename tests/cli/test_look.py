@@ -34,6 +34,10 @@ def broken():
     return Raises(), tl.zeros(1)
 
 
+def takes(x):
+    return x
+
+
 def wrong():
     return (lambda x: x @ x), tl.zeros(2, 3)
 """
@@ -147,6 +151,11 @@ def test_the_users_own_code_is_a_target(capsys, user_module, name):
         (["graph", "not_a_module:x"], "there is no module 'not_a_module'"),
         (["graph", "none.txt"], "cannot read none.txt"),
         (["graph", "users_net.py"], "users_net.py is not a graph: line 5, column 22: expected a value"),
+        (
+            ["graph", "users_net:takes"],
+            "users_net:takes takes arguments (missing a required argument: 'x'): name somethi",
+        ),
+        (["view", "mlp-tiny", "-o", "x.svg"], "a page is an .html file, not x.svg"),
         (["view", "mlp-tiny", "-o", "/dev/null/x.html"], "cannot write /dev/null/x.html"),
         (["profile", "mlp-tiny", "--trace", "/dev/null/x.json"], "cannot write /dev/null/x.json"),
         (["diff", "mlp-tiny"], "give two targets, or --to with another stage"),

@@ -164,7 +164,9 @@ _Output = Annotated[Path | None, typer.Option("--output", "-o", help="File; else
 def graph(
     target: _Target,
     stage: Annotated[Stage, typer.Option(help="How far the compiler has come.")] = Stage.traced,
-    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.text,
+    form: Annotated[
+        Form | None, typer.Option("--format", help="What to write; else by the file's extension, or text.")
+    ] = None,
     output: _Output = None,
     train: _Train = False,
     batch: _Batch = 1,
@@ -177,8 +179,18 @@ def graph(
 
     given = {"depth": depth, "costs": costs or None, "memory": memory or None}
     options = {name: value for name, value in given.items() if value is not None}
+    extension = EXTENSIONS[form] if form else _extension(output)
     shown = targets.target(target, train, batch).stage(stage.value)
-    graphs.write(shown, EXTENSIONS[form], output, **options)
+    graphs.write(shown, extension, output, **options)
+
+
+def _extension(output: Path | None) -> str:
+    if output is None:
+        return ".txt"
+    if output.suffix.lower() not in EXTENSIONS.values():
+        known = ", ".join(EXTENSIONS.values())
+        raise UserError(f"cannot tell the format of {output} by its extension: it is none of {known}; give --format")
+    return output.suffix.lower()
 
 
 @app.command()

@@ -40,6 +40,8 @@ def write(stage: Presentable, extension: str, output: Path | None, **options: An
 def view(what: Target, output: Path | None, runs: int, show: bool) -> Path:
     """The page of a target, with a profile of `runs` runs unless 0; returns where it is."""
     path = output or Path(f"{what.name.replace(':', '.').replace('/', '.')}.html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"a page is an .html file, not {path}")
     if runs:
         compiled = what.run()
         text = viz.page(compiled, profile=make(lambda: compiled.profile(runs), what.name), title=what.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import traceback
@@ -150,7 +151,7 @@ def _imported(text: str, train: bool) -> Target:
 
 def _made(text: str, found: Any, train: bool) -> Target:
     if not isinstance(found, (Graph, Module, tuple)) and callable(found):
-        found = found()
+        found = _called(text, found)
     if isinstance(found, Graph):
         return Target(text, found)
     parts = found if isinstance(found, tuple) else (found,)
@@ -161,6 +162,18 @@ def _made(text: str, found: Any, train: bool) -> Target:
     if isinstance(parts[0], Module) and len(parts) == 1:
         parts = (*parts, *_known_inputs(text, parts[0]))
     return Target(text, fn=parts[0], inputs=tuple(parts[1:]), train=train)
+
+
+def _called(text: str, found: Any) -> Any:
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        raise UserError(
+            f"{text} takes arguments ({error}): name something without, that is or returns (function, *example_inputs)"
+        ) from None
+    except ValueError:  # a built-in without a signature
+        pass
+    return found()
 
 
 def _known_inputs(text: str, model: Module) -> tuple[Any, ...]:
