@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from functools import cache
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,9 +24,17 @@ class Signature(NamedTuple):
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-@cache
+_known: WeakKeyDictionary[Op, Signature] = WeakKeyDictionary()  # the ops of user functions come and go
+
+
 def signature(op: Op) -> Signature:
     """The signature of `op`; a rule written over *types gets its operand count from the NumPy rule."""
+    if op not in _known:
+        _known[op] = _read(op)
+    return _known[op]
+
+
+def _read(op: Op) -> Signature:
     parameters = list(inspect.signature(op.infer).parameters.values())
     named = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     low, high = _operands(parameters)

@@ -16,6 +16,7 @@ from tinygrad_lite.autograd.function import once_differentiable
 from tinygrad_lite.interpreter import evaluate
 from tinygrad_lite.ir.parse import parse
 from tinygrad_lite.ir.text import to_text
+from tinygrad_lite.ir.verify import verify
 
 
 class Relu(Function):
@@ -429,9 +430,11 @@ def test_nothing_is_kept_alive_after_the_graph_is_gone():
         x = real(3)
         y = Exp.apply(x)
         z = y * 2
-        known = weakref.ref(y._node), weakref.ref(z._node)
+        known = [weakref.ref(each) for each in (y._node, y._node.op, z._node)]
+        verify(z.graph())
+        gc.collect()  # a graph is a cycle of its own
         del y, z
-        assert known[1]() is None and known[0]() is None
+        assert [each() for each in known] == [None] * 3
     finally:
         gc.enable()
 

@@ -9,7 +9,6 @@ from tinygrad_lite.autograd.gradient import grad
 from tinygrad_lite.creation import zeros_like
 from tinygrad_lite.func import trees
 from tinygrad_lite.handle import Tensor
-from tinygrad_lite.ir.graph import topological
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.record import mode, record
 from tinygrad_lite.ops.elementwise import CAST, DETACH
@@ -67,13 +66,25 @@ class Level:
         """Of each tensor, whether its history reaches one that somebody outside differentiates by."""
         roots = [t._read() for t in tensors]
         found: set[int] = set()
-        for node in topological(roots):
-            if node.grad is None or id(node) in self.own:
-                continue
-            source = node.grad.leaf or not any(i.grad is not None for i in node.inputs)
-            if source or any(id(i) in found for i in node.inputs):
+        for node in self._followed(roots):
+            assert node.grad is not None
+            older = node.serial < self.start
+            source = older or node.grad.leaf or not any(i.grad is not None for i in node.inputs)
+            if id(node) not in self.own and (source or any(id(i) in found for i in node.inputs)):
                 found.add(id(node))
         return [id(root) in found for root in roots]
+
+    def _followed(self, roots: Sequence[Node]) -> list[Node]:
+        """The nodes with history below `roots`, inputs first, down to those from before this transform."""
+        seen: dict[int, Node] = {}
+        pending = [n for n in roots if n.grad is not None]
+        while pending:
+            node = pending.pop()
+            if id(node) not in seen:
+                seen[id(node)] = node
+                if node.serial >= self.start:
+                    pending += [i for i in node.inputs if i.grad is not None]
+        return sorted(seen.values(), key=lambda n: n.serial)
 
     def left(self, result: Any) -> Any:
         """A structure of results as the outside sees it: with history that leads outside, if that is followed there."""
