@@ -94,7 +94,7 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
     grad = GradMeta() if needs_grad else None
     node = _made(op, inputs, attrs, result, grad)
     if op.name in _VIEWING:
-        _share_storage(node, op, inputs[0])
+        _share_storage(node, inputs[0], op, attrs)
     return node
 
 
@@ -108,12 +108,29 @@ def _made(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], result: Tenso
     return Node(op, inputs, attrs, result, here(), value, grad)
 
 
-def _share_storage(node: Node, op: Op, source: Node) -> None:
-    """A view lies where its source does. A reshape of what is not dense copies."""
-    if op.name == "reshape" and not source.dense:
+def _share_storage(node: Node, source: Node, op: Op, attrs: dict[str, Any]) -> None:
+    """A view lies where its source does. A reshape of what is not dense copies, unless it adds or drops axes of 1."""
+    if op.name == "reshape" and not source.dense and _sizes(node.shape) != _sizes(source.shape):
+        if node.value is not None and np.may_share_memory(node.value, source.value):
+            node.value = node.value.copy()
         return
     node.storage = source.storage
-    node.dense = source.dense and op.name in ("reshape", "detach")
+    node.dense = source.dense and _keeps_dense(op.name, source.shape, node.shape, attrs)
+
+
+def _sizes(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+def _keeps_dense(op: str, source: tuple[int, ...], result: tuple[int, ...], attrs: dict[str, Any]) -> bool:
+    """Whether this view of rows side by side is rows side by side again."""
+    if op == "permute":
+        moved = [axis for axis in attrs["axes"] if source[axis] != 1]
+        return moved == sorted(moved)
+    if op == "slice":
+        cut = [axis for axis, size in enumerate(source) if result[axis] != size]
+        return not cut or (attrs["steps"][cut[-1]] == 1 and all(size == 1 for size in result[: cut[-1]]))
+    return op in ("reshape", "detach") or (op == "expand" and source == result)
 
 
 def _in_float32(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node:

@@ -19,7 +19,6 @@ from tinygrad_lite.ir.schedule.place import Placement
 BLOCK = 32  # queries
 ROW = 4 * BLOCK  # bytes of a block's queries side by side
 SIZES = {"block": str(BLOCK), "pitch": str(ROW)}
-BATCH_AXES = 3
 
 FORWARD = """\
 for t in range(lo, hi):
@@ -148,8 +147,6 @@ class _Pass:
         self.operands = [placement[n].owner for n in self.node.inputs]
         self.names, self.words = names, Words()
         self.batch, strides = merged_batch([p.view.strides[:-2] for p in self.places.values()], self.node.shape[:-2])
-        if len(self.batch) > BATCH_AXES:
-            raise ValueError(f"attention over {len(self.batch)} separate batch axes; kernels have {BATCH_AXES}")
         self.steps = dict(zip(self.places, strides, strict=True))
 
     def run(self) -> SourceKernel:

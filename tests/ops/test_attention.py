@@ -62,3 +62,13 @@ def test_a_transposed_view_of_one_product_is_read_where_it_lies() -> None:
     x = tl.tensor(np.random.default_rng(0).standard_normal((2, 16, 48)).astype(np.float32))
     np.testing.assert_allclose(compiled(x).numpy(), attend(x).numpy(), rtol=1e-5, atol=1e-6)
     assert "contiguous" not in str(list(compiled.kernels))
+
+
+def test_batch_axes_may_lie_apart_however_many() -> None:
+    def attend(*operands: tl.Tensor) -> tl.Tensor:
+        q, k, v = (x.permute(4, 3, 1, 0, 2, 5) for x in operands)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    rng = np.random.default_rng(0)
+    inputs = [tl.tensor(rng.standard_normal((2, 3, 5, 2, 2, 4)).astype(np.float32)) for _ in range(3)]
+    np.testing.assert_allclose(tl.compile(attend)(*inputs).numpy(), attend(*inputs).numpy(), rtol=1e-5, atol=1e-6)

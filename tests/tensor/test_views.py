@@ -256,3 +256,46 @@ def test_conversions_and_questions():
     with pytest.raises(TypeError):
         a.to(3)
     assert not tl.cuda.is_available() and tl.device("cpu") == tl.device("cpu:0").__class__("cpu")
+
+
+COPIES = {
+    "repeat": lambda x: x.repeat(1, 1),
+    "tile": lambda x: tl.tile(x, (1, 1)),
+    "repeat_interleave": lambda x: tl.repeat_interleave(x, 1, 0),
+    "cat": lambda x: tl.cat([x]),
+    "diag": lambda x: tl.diag(x),
+    "roll": lambda x: tl.roll(x, 0, 0),
+    "pad": lambda x: tl.nn.functional.pad(x, (0, 0)),
+    "pixel_shuffle": lambda x: tl.nn.functional.pixel_shuffle(x.view(1, 1, 3, 4), 1),
+    "pixel_unshuffle": lambda x: tl.nn.functional.pixel_unshuffle(x.view(1, 1, 3, 4), 1),
+    "channel_shuffle": lambda x: tl.nn.functional.channel_shuffle(x.view(1, 3, 2, 2), 1),
+    "unfold": lambda x: tl.nn.functional.unfold(x.view(1, 1, 3, 4), 1),
+    "sum": lambda x: x[:, :1].sum(1),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_what_is_no_view_has_memory_of_its_own_also_where_it_changes_nothing(name):
+    x = tl.arange(12.0).reshape(3, 4).clone()
+    assert not np.shares_memory(COPIES[name](x).numpy(), x.numpy())
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x[:, :1].squeeze(1), lambda x: x.t().unsqueeze(0), lambda x: x[1:].view(-1), lambda x: x[1].t()]
+)
+def test_views_show_what_is_written_to_the_array(view):
+    x = tl.zeros(3, 4)
+    view(x).numpy()[...] = 1
+    assert x.sum().item() == view(x).numel()
+
+
+def test_a_write_is_noticed_through_a_broadcast_of_what_needs_no_gradient():
+    def gradient(w):
+        x = tl.ones(4)
+        y = w * x  # the gradient of w reads x
+        x.mul_(2)
+        return tl.autograd.grad(y.sum(), w)[0]
+
+    for function in (gradient, tl.compile(gradient)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            function(tl.ones(3, 4, requires_grad=True))

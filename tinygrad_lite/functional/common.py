@@ -52,8 +52,8 @@ def axis_list(dim: Any) -> int | tuple[int, ...] | None:
 
 
 def fresh(node: Node, *sources: Any) -> Tensor:
-    """A tensor on `node`, on a copy where it is the very node of one of the arguments."""
-    if any(node is s for s in sources):
+    """A tensor on `node`, on a copy where it lies in the memory of one of the arguments."""
+    if any(node is s or (isinstance(s, Node) and node.storage is s.storage) for s in sources):
         node = record(CAST, node, dtype=node.dtype)
     return wrap(node)
 

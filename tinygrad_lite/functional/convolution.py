@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinygrad_lite.functional.common import node_of, wrap
+from tinygrad_lite.functional.common import fresh, node_of, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ops import create, movement
@@ -178,7 +178,7 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
     x = padded(x, [(p, p) for p in amounts])
     parts = movement.permute(window(x, (2, 3), sizes, steps, gaps), (0, 1, 4, 5, 2, 3))
     result = movement.reshape(parts, (x.shape[0], x.shape[1] * math.prod(sizes), math.prod(parts.shape[-2:])))
-    return wrap(movement.squeeze(result, 0) if single else result)
+    return fresh(movement.squeeze(result, 0) if single else result, x)
 
 
 def fold(

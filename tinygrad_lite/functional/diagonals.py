@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite.functional.common import as_dtype, node_of, wrap
+from tinygrad_lite.functional.common import as_dtype, fresh, node_of, wrap
 from tinygrad_lite.functional.joining import cat
 from tinygrad_lite.functional.movement import permute, reshape
 from tinygrad_lite.functional.padding import padded
@@ -102,7 +102,7 @@ def trace(input: Tensor) -> Tensor:
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A vector as the diagonal of a matrix, or a copy of the diagonal of a matrix."""
     if input.ndim == 2:
-        return _diagonal(input, diagonal)
+        return fresh(_diagonal(input, diagonal)._read(), input._read())
     if input.ndim != 1:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return diag_embed(input, diagonal)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tinygrad_lite.functional.common import node_of, wrap
+from tinygrad_lite.functional.common import fresh, node_of, wrap
 from tinygrad_lite.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
@@ -413,7 +413,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(lead)
     split = movement.reshape(x, (*lead, channels // (r * r), r, r, height, width))
     moved = movement.permute(split, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return wrap(movement.reshape(moved, (*lead, channels // (r * r), height * r, width * r)))
+    return fresh(movement.reshape(moved, (*lead, channels // (r * r), height * r, width * r)), x)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -436,7 +436,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(lead)
     split = movement.reshape(x, (*lead, channels, height // r, r, width // r, r))
     moved = movement.permute(split, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return wrap(movement.reshape(moved, (*lead, channels * r * r, height // r, width // r)))
+    return fresh(movement.reshape(moved, (*lead, channels * r * r, height // r, width // r)), x)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -453,7 +453,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {x.shape[1]} channels and {groups} groups."
         )
     split = movement.reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    return wrap(movement.reshape(movement.transpose(split, 1, 2), x.shape))
+    return fresh(movement.reshape(movement.transpose(split, 1, 2), x.shape), x)
 
 
 native_channel_shuffle = channel_shuffle
