@@ -88,11 +88,13 @@ def apply(graph: Graph, policy: Policy, workers: int | None = None) -> Choice:
     """
     plain = Planned(graph, workers)
     model = Model(Planned(graph, workers, apart=True))
+    as_it_is = Choice(graph, plain.arena, plain.arena, 1.0)
     if policy.checkpoint:
-        return _choice(plain, model, model.cut(), policy)
+        choice = _choice(plain, model, model.cut(), policy)
+        return choice if choice.planned < plain.arena else as_it_is
     budget = policy.bytes(plain.arena)
     if plain.arena <= budget:
-        return Choice(graph, plain.arena, plain.arena, 1.0)
+        return as_it_is
     return _within(budget, plain, model, policy)
 
 
@@ -121,7 +123,7 @@ def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice
 
 def _choice(plain: Planned, model: Model, dropped: set[int], policy: Policy) -> Choice:
     graph = rematerialise(model.plain.schedule.graph, model.nodes(dropped), str(policy))
-    planned = Planned(graph, plain.workers)
+    planned = Planned(graph, plain.asked)
     return Choice(graph, plain.arena, planned.arena, planned.work / max(1, plain.work))
 
 
@@ -131,7 +133,7 @@ class Planned:
     def __init__(self, graph: Graph, workers: int | None = None, apart: bool = False) -> None:
         self.schedule: Schedule = schedule(graph, apart=apart)
         self.calls: list[Call] = calls_of(self.schedule)
-        self.workers = workers or usual_workers(self.calls)
+        self.asked, self.workers = workers, workers or usual_workers(self.calls)  # as Program decides
         self.owners, self.lives = arena_lives(self.schedule, self.calls, self.workers)
         self.plan: Plan = plan(self.lives)
 

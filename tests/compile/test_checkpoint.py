@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import os
 import weakref
 from collections import Counter
@@ -13,20 +15,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tinygrad_lite as tl
+from benchmarks.workload import WORKLOADS, make_step
 from tests.compile.running import PlainProgram, verify_program
 from tests.compile.test_random_graphs import check, random_cases
 from tinygrad_lite import nn
-from tinygrad_lite.budget import BudgetError
+from tinygrad_lite.budget import BudgetError, Policy, apply
+from tinygrad_lite.capture import capture
+from tinygrad_lite.guards import key_of
 from tinygrad_lite.ir.diagram import diagram
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Location, Node
+from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.passes.cse import cse
 from tinygrad_lite.ir.schedule.place import can_fail, is_computed
 from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, late_nodes, rematerialise
 from tinygrad_lite.utils.checkpoint import checkpoint, checkpoint_sequential
 
 F = nn.functional
-EXAMPLES = int(os.environ.get("TINYGRAD_LITE_EXAMPLES", 30))
+EXAMPLES = int(os.environ.get("TINYGRAD_LITE_EXAMPLES", 20))
 
 
 class Block(nn.Module):
@@ -62,7 +68,7 @@ def nested(blocks, x):
     return checkpoint(each, blocks[half:], checkpoint(each, blocks[:half], x))
 
 
-def run(forward, compiled, depth=6, width=16, rows=64, **options):
+def run(forward, compiled, depth=6, width=16, rows=32, **options):
     """Losses, gradients, running moments and the stream's place after two steps; the step."""
     tl.manual_seed(0)
     blocks = nn.ModuleList([Block(width) for _ in range(depth)])
@@ -80,6 +86,12 @@ def run(forward, compiled, depth=6, width=16, rows=64, **options):
     return [np.array(losses), *arrays, tl.get_rng_state().numpy().copy()], function
 
 
+@functools.cache
+def plain():
+    """The compiled step without recomputation."""
+    return run(whole, True)
+
+
 def assert_same_bits(got, want):
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -93,12 +105,12 @@ def test_eager_segments_keep_every_bit(forward):
     assert_same_bits(run(forward, False)[0], run(whole, False)[0])
 
 
-@pytest.mark.parametrize("forward", [each, nested])
+@pytest.mark.parametrize("forward", [each, pytest.param(nested, marks=pytest.mark.slow)])
 def test_compiled_segments_keep_every_bit_and_take_less_memory(forward):
-    want, plain = run(whole, True)
+    want, without = plain()
     got, step = run(forward, True)
     assert_same_bits(got, want)
-    assert step.memory().arena < 0.6 * plain.memory().arena
+    assert step.memory().arena < 0.6 * without.memory().arena
     products = [n for n in step.graph("optimised").nodes if is_recomputed(n) and n.op.name == "matmul"]
     assert len(products) == {each: 6, nested: 14}[forward]  # nested: two of three blocks whole, then each block's first
     assert step.explain().recomputed["checkpoint()"]["values"] >= len(products)
@@ -174,10 +186,10 @@ def test_arguments_of_checkpoint():
 
 @pytest.mark.parametrize("options", [{"checkpoint": "sqrt"}, {"memory_budget": 0.6}])
 def test_chosen_values_keep_every_bit(options):
-    want, plain = run(whole, True)
+    want, without = plain()
     got, step = run(whole, True, **options)
     assert_same_bits(got, want)
-    assert step.memory().arena <= 0.6 * plain.memory().arena
+    assert step.memory().arena <= 0.6 * without.memory().arena
     (what,) = (k for k in step.explain().recomputed if "=" in k)
     assert what in ('checkpoint="sqrt"', "memory_budget=0.6")
     assert "× the work" in step.explain()
@@ -185,15 +197,16 @@ def test_chosen_values_keep_every_bit(options):
 
 
 def test_a_budget_in_bytes_and_one_that_is_no_constraint():
-    _, plain = run(whole, True)
-    arena = plain.memory().arena
+    _, without = plain()
+    arena = without.memory().arena
     _, step = run(whole, True, memory_budget=int(0.7 * arena))
     assert step.memory().arena <= 0.7 * arena
     _, roomy = run(whole, True, memory_budget=1.0)
     assert roomy.memory().arena == arena
-    assert roomy.explain().recomputed.keys() == plain.explain().recomputed.keys()
+    assert roomy.explain().recomputed.keys() == without.explain().recomputed.keys()
 
 
+@pytest.mark.slow
 def test_a_budget_below_the_least_names_it_and_the_least_can_be_had():
     with pytest.raises(BudgetError, match=r"memory_budget=0\.01 asks for an arena of [\d,]+ bytes.* least") as caught:
         run(whole, True, memory_budget=0.01)
@@ -216,6 +229,69 @@ def test_a_budget_below_the_least_names_it_and_the_least_can_be_had():
 def test_policies_that_make_no_sense(options, error, message):
     with pytest.raises(error, match=message):
         tl.compile(lambda x: x, **options)
+
+
+def test_without_backward_there_is_nothing_to_compute_again():
+    @tl.compile(memory_budget=0.5)
+    def forward(x):
+        return (x @ x).exp() @ x
+
+    with pytest.raises(BudgetError, match=r"memory_budget=1\.0\)"):
+        forward(tl.ones(64, 64))
+
+
+# ---- the figures: plans without native code ----------------------------------------------------------------
+
+
+def optimised(step, *args) -> Graph:
+    """The graph of one call, after the passes."""
+    tensors = []
+    key_of(args, tensors)
+    return pipeline.run(capture(step, args, {}, tensors).graph)
+
+
+def flops(graph: Graph) -> int:
+    return sum(n.op.cost(n).flops for n in graph.nodes)
+
+
+@pytest.mark.slow
+def test_sqrt_of_64_equal_blocks():
+    """At most 2.2 · √64 / 64 of the activations, and 34 % more FLOPs."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(256, 256)
+
+        def forward(self, x):
+            return x + F.gelu(self.linear(x))
+
+    model = nn.Sequential(*[Residual() for _ in range(64)])
+
+    def step(x):
+        model.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        return loss
+
+    graph = optimised(step, tl.randn(512, 256))
+    choice = apply(graph, Policy("sqrt"), 2)
+    assert choice.planned <= 2.2 * math.sqrt(64) / 64 * choice.plain
+    assert flops(choice.graph) <= 1.34 * flops(graph)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt-mid", "resnet8"])
+def test_half_the_memory_of_a_workload(name):
+    """At most 15 % more work; the chart in docs/performance.md has the times."""
+    workload = WORKLOADS[name]
+    model = workload.build(tl)
+    step = make_step(tl, model, True).fn
+    graph = optimised(step, *map(tl.from_numpy, workload.batch(np.random.default_rng(0))))
+    choice = apply(graph, Policy(memory_budget=0.5), 2)
+    assert choice.planned <= 0.5 * choice.plain
+    assert choice.work <= 1.15
+    assert flops(choice.graph) <= 1.15 * flops(graph)
 
 
 # ---- the mechanism --------------------------------------------------------------------------------------
