@@ -105,9 +105,7 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", default=["gpt-mid", "resnet8"], choices=WORKLOADS)
     parser.add_argument("--budgets", nargs="+", type=float, default=[1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3])
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing for each point")
-    parser.add_argument(
-        "--rows", help="JSON: rows of earlier runs are drawn too; all are kept there"
-    )
+    parser.add_argument("--rows", help="JSON: rows of earlier runs are drawn too; all are kept there")
     parser.add_argument("--out", default="docs/images/budgets.svg")
     options = parser.parse_args()
     kept = Path(options.rows) if options.rows else None
