@@ -41,7 +41,7 @@ class Point(NamedTuple):
     flops: int
 
 
-def measure(sizes: dict[str, int], least: float = 0.4) -> tuple[float, int]:
+def measure(sizes: dict[str, int], least: float = 0.15) -> tuple[float, int]:
     """Median seconds of a step, and its program's FLOPs."""
     import tinygrad_lite as tl
 
