@@ -1,15 +1,17 @@
 """Random programs of the Tensor API, with views and writes in place: compiled, they give what they give eagerly.
 
-TINYGRAD_LITE_PROGRAMS=10000 searches longer.
+TINYGRAD_LITE_PROGRAMS=10000 searches longer. Where TINYGRAD_LITE_NUM_THREADS is given, also the smallest program is
+divided among so many workers; with TINYGRAD_LITE_POISON=1 memory is filled with NaN before each run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -78,6 +80,17 @@ JOINT_WRITES: dict[str, Callable[[tl.Tensor, tl.Tensor], Any]] = {
     "[...] =": lambda x, y: x.__setitem__(..., y * 0.5),
 }
 NAMES = sorted([*VIEWS, *FRESH, *BINARY, *WRITES, *JOINT_WRITES])
+
+@pytest.fixture(autouse=True, scope="module")
+def divided() -> Iterator[None]:
+    """Small programs run on one worker, unless a number was asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("TINYGRAD_LITE_NUM_THREADS"):
+            patch.setattr("tinygrad_lite.program.SMALL_STEP", 0)
+            patch.setattr("tinygrad_lite.program.SMALL_CALL", 0)
+        yield
+
+
 programs = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 40), st.integers(0, 40)), min_size=5, max_size=30)
 
 
