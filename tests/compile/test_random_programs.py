@@ -81,6 +81,7 @@ JOINT_WRITES: dict[str, Callable[[tl.Tensor, tl.Tensor], Any]] = {
 }
 NAMES = sorted([*VIEWS, *FRESH, *BINARY, *WRITES, *JOINT_WRITES])
 
+
 @pytest.fixture(autouse=True, scope="module")
 def divided() -> Iterator[None]:
     """Small programs run on one worker, unless a number was asked for."""
