@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tinygrad_lite.backends.numba import compiler
+from tinygrad_lite.backends.numba import apart, compiler
 from tinygrad_lite.backends.numba.cache import SUFFIX, Cache, CacheWarning
 from tinygrad_lite.backends.numba.compiler import kernel_key, load_kernels
 from tinygrad_lite.backends.numba.frontend import CompileError
@@ -172,6 +172,59 @@ def test_refusals_show_the_source(cache, source, message):
     with pytest.raises(CompileError, match=message) as caught:
         load_kernels({"k": source}, cache)
     assert source in str(caught.value)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What another process is asked to compile."""
+    requests = []
+
+    class Asked(compiler.Apart):
+        def __init__(self, sources):
+            requests.append(sources)
+            super().__init__(sources)
+
+    monkeypatch.setattr(compiler, "Apart", Asked)
+    monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.delenv("TINYGRAD_LITE_NUM_THREADS", raising=False)
+    return requests
+
+
+MANY = {f"k{i}": SOURCE.format(100 + i) for i in range(apart.MANY)}
+
+
+def test_many_kernels_are_compiled_by_two_processes(cache, asked):
+    kernels = load_kernels(MANY, cache)
+    assert [answer(kernels[name]) for name in MANY] == [101 + i for i in range(len(MANY))]
+    assert kernels.compiled == len(MANY) and list(kernels) == list(MANY)
+    assert len(asked) == 1 and len(asked[0]) == len(MANY) // 2
+    assert apart.Apart(asked[0]).codes().keys() == asked[0].keys(), "the other process compiled them"
+    compiler._addresses.clear()
+    assert {r.origin for r in load_kernels(MANY, cache).report} == {"disk"}
+    assert len(asked) == 1
+
+
+def test_without_the_other_process_all_are_compiled_here(cache, asked, monkeypatch):
+    monkeypatch.setattr(apart.sys, "executable", "no-such-interpreter")
+    kernels = load_kernels(MANY, cache)
+    assert len(asked) == 1 and [answer(kernels[name]) for name in MANY] == [101 + i for i in range(len(MANY))]
+
+
+def test_what_the_other_process_refuses_is_told_here(cache, asked):
+    bad = "def kernel(args, lo, hi, worker):\n    unknown(args)\n"
+    with pytest.raises(CompileError, match="unknown") as caught:
+        load_kernels({**MANY, "bad": bad}, cache)
+    assert bad in str(caught.value)
+
+
+def test_few_kernels_one_core_or_one_thread_need_no_process(cache, asked, monkeypatch):
+    load_kernels({"k": SOURCE.format(99)}, cache)
+    assert apart.worthwhile(apart.MANY) and not apart.worthwhile(apart.MANY - 1)
+    monkeypatch.setenv("TINYGRAD_LITE_NUM_THREADS", "1")
+    assert not apart.worthwhile(100)
+    monkeypatch.delenv("TINYGRAD_LITE_NUM_THREADS")
+    monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: {0}, raising=False)
+    assert not apart.worthwhile(100) and not asked
 
 
 LOOP = """

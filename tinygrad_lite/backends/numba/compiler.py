@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
+from .apart import Apart, worthwhile
 from .cache import Cache
 
 HELPERS = ("values.py", "intrinsics.py", "scalars.py", "tile.py", "frontend.py")
@@ -155,25 +156,50 @@ def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kern
     kernels = Kernels({})
     with _lock:
         cache = cache or Cache()
-        for name, source in sources.items():
+        keys = {name: kernel_key(source) for name, source in sources.items()}
+        wanted = {keys[name]: source for name, source in sources.items() if keys[name] not in _addresses}
+        found = {key: cache.get(key) for key in wanted}
+        elsewhere = _elsewhere({key: wanted[key] for key, code in found.items() if code is None})
+        for name in sorted(sources, key=lambda name: keys[name] in elsewhere.keys):
             start = time.perf_counter()
-            key = kernel_key(source)
-            origin = _load(key, source, cache)
-            kernels.addresses[name] = _addresses[key]
-            kernels.report.append(KernelReport(name, key, origin, time.perf_counter() - start))
+            origin = _load(keys[name], sources[name], found, elsewhere, cache)
+            kernels.report.append(KernelReport(name, keys[name], origin, time.perf_counter() - start))
+        kernels.addresses.update({name: _addresses[key] for name, key in keys.items()})
         cache.trim()
     return kernels
 
 
-def _load(key: str, source: str, cache: Cache) -> str:
+class _Elsewhere(NamedTuple):
+    """Kernels that another process compiles."""
+
+    keys: frozenset[str]
+    process: Apart | None
+
+
+def _elsewhere(missing: Mapping[str, str]) -> _Elsewhere:
+    """Let another process compile every other one of the missing kernels, by length, if they are many."""
+    if not worthwhile(len(missing)):
+        return _Elsewhere(frozenset(), None)
+    half = sorted(missing, key=lambda key: -len(missing[key]))[1::2]
+    return _Elsewhere(frozenset(half), Apart({_symbol(key): missing[key] for key in half}))
+
+
+def _symbol(key: str) -> str:
+    return "kernel_" + key[:24]
+
+
+def _load(
+    key: str, source: str, found: Mapping[str, tuple[str, bytes] | None], elsewhere: _Elsewhere, cache: Cache
+) -> str:
     if key in _addresses:
         return "memory"
-    found, origin = cache.get(key), "disk"
-    if found is None:
-        symbol, origin = "kernel_" + key[:24], "compiled"
-        found = symbol, _compile(source, symbol)[1]
-        cache.put(key, *found)
-    _addresses[key] = engine().load(*found)
+    code, origin = found[key], "disk"
+    if code is None:
+        symbol, origin = _symbol(key), "compiled"
+        ready = elsewhere.process.codes().get(symbol) if elsewhere.process and key in elsewhere.keys else None
+        code = symbol, ready or _compile(source, symbol)[1]
+        cache.put(key, *code)
+    _addresses[key] = engine().load(*code)
     return origin
 
 
