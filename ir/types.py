@@ -28,6 +28,14 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_complex(self) -> bool:
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in "if"
+
+    @property
     def is_half(self) -> bool:
         """float16 and bfloat16: 16 bits in memory, float32 in arithmetic, rounded once an operation."""
         return self.itemsize == 2 and self.kind == "f"
@@ -78,6 +86,28 @@ def limits(dtype: DType) -> Any:
         finfo: Any = ml_dtypes.finfo  # without type information
         return finfo(ml_dtypes.bfloat16)
     return np.finfo(dtype.numpy) if dtype.kind == "f" else np.iinfo(dtype.numpy)
+
+
+def wrapped(value: Any, dtype: DType) -> Any:
+    """A Python integer modulo 2^bits of an integer dtype, as its arithmetic wraps around; other numbers as they are."""
+    if dtype.kind not in "iu" or not isinstance(value, int):
+        return value
+    bits = 8 * dtype.itemsize
+    value &= 2**bits - 1
+    return value - 2**bits if dtype.kind == "i" and value >= 2 ** (bits - 1) else value
+
+
+def filling(value: Any, dtype: DType) -> Any:
+    """A Python number as an element of a dtype; small negative ones of unsigned dtypes wrap around.
+
+    RuntimeError for integers out of range.
+    """
+    if dtype.kind in "iu":
+        info = limits(dtype)
+        if not (-info.max if dtype.kind == "u" else info.min) <= value <= info.max:
+            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
+        value = wrapped(int(value), dtype)
+    return dtype.numpy.type(value).item()
 
 
 def converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

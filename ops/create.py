@@ -64,6 +64,8 @@ def arange(start: Scalar, stop: Scalar | None = None, step: Scalar = 1, dtype: D
     start, stop = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
+    if not all(map(math.isfinite, (start, stop, step))):
+        raise RuntimeError(f"arange: start, stop and step must be finite, got {start}, {stop} and {step}")
     if (stop - start) * step < 0:
         raise RuntimeError(f"arange: {start} to {stop} is not reached by steps of {step}")
     if dtype is None:

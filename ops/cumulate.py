@@ -203,7 +203,7 @@ def _vjp_logcumsumexp(g: Node, node: Node, i: int) -> Node:
     if not node.shape[axis]:
         return g
     nothing = elementwise.eq(node, -math.inf)
-    later = _shifted(node, axis, True, _edge(node, axis))
+    later = _shifted(node, axis, True, movement.narrow(node, axis, node.shape[axis] - 1, 1))
     factor = elementwise.exp(elementwise.where(nothing, -math.inf, elementwise.sub(node, later)))
     total = record(LINEAR_SCAN, factor, g, axis=axis, reverse=True)
     share = elementwise.exp(elementwise.where(nothing, -math.inf, elementwise.sub(x, node)))
@@ -261,7 +261,8 @@ def cumprod(x: Node, axis: int) -> Node:
     if at is None or not x.shape[at]:
         return _back(wide, x)
     rest = tuple(s - 1 if a == at else s for a, s in enumerate(x.shape))
-    start = movement.concat([movement.narrow(wide, at, 0, 1), create.zeros(rest, wide.dtype)], at)
+    nothing = create.full(rest, -0.0 if wide.dtype.kind == "f" else 0, wide.dtype)  # adding -0.0 keeps a zero's sign
+    start = movement.concat([movement.narrow(wide, at, 0, 1), nothing], at)
     return _back(linear_scan(wide, start, at), x)
 
 

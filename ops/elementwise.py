@@ -11,7 +11,7 @@ from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
 from tinygrad_lite.ir.record import record
-from tinygrad_lite.ir.types import DType, TensorType, bool_, converted, int64
+from tinygrad_lite.ir.types import DType, TensorType, bool_, converted, int64, wrapped
 from tinygrad_lite.ops import movement
 from tinygrad_lite.ops.later import special
 from tinygrad_lite.ops.leaf import constant
@@ -281,8 +281,12 @@ def _misfit(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def as_node(x: Operand, dtype: DType) -> Node:
-    """`x` as a node of `dtype`."""
-    return cast(x, dtype) if isinstance(x, Node) else constant(x, dtype)
+    """`x` as a node of `dtype`; integers beyond an integer dtype wrap around, as in PyTorch."""
+    if isinstance(x, Node):
+        return cast(x, dtype)
+    if isinstance(x, int) and not -(2**63) <= x < 2**63:
+        raise RuntimeError(f"the integer {x} does not fit into 64 bits")
+    return constant(wrapped(x, dtype), dtype)
 
 
 def _aligned(name: str, operands: Sequence[Operand], dtype: DType | None = None) -> list[Node]:

@@ -327,7 +327,7 @@ def put_along_with(how: str, base: Node, index: Node, source: Node, axis: int) -
 def _along_axis(op: Op, base: Node, index: Node, source: Node, axis: int, wrap: bool) -> Node:
     axis = movement.normalize_axis(axis, base.type.ndim)
     stops = _common(base, index, axis)
-    if any(t > s for s, t in zip(source.shape, index.shape, strict=True)):
+    if source.type.ndim != index.type.ndim or any(t > s for s, t in zip(source.shape, index.shape, strict=True)):
         raise RuntimeError(f"{op.name}: index {index.type} must not exceed source {source.type}")
     zeros = (0,) * len(stops)
     part, source = movement.slice_(base, zeros, stops), movement.slice_(source, zeros, index.shape)

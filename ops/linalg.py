@@ -478,17 +478,23 @@ def inverse(x: Node) -> Node:
     return x if _empty(x) else record(SOLVE, x, movement.broadcast_to(eye(x.shape[-1], x.dtype), x.shape))
 
 
+def _of_nothing(x: Node, *results: Node) -> tuple[Node, ...]:
+    """`results` for an empty x, which stays in their history."""
+    nothing = reduce.sum(x)
+    return tuple(elementwise.add(y, nothing) for y in results)
+
+
 def det(x: Node) -> Node:
     """The determinant; its first derivative is right for singular matrices too, the second raises there."""
     check_matrices("linalg.det", x.type, square=True)
-    return create.ones(x.shape[:-2], x.dtype) if _empty(x) else record(DET, x)
+    return _of_nothing(x, create.ones(x.shape[:-2], x.dtype))[0] if _empty(x) else record(DET, x)
 
 
 def slogdet(x: Node) -> tuple[Node, Node]:
     """(sign, log |det|); (0, -inf) for singular matrices."""
     check_matrices("linalg.slogdet", x.type, square=True)
     if _empty(x):
-        return create.ones(x.shape[:-2], x.dtype), create.zeros(x.shape[:-2], x.dtype)
+        return create.ones(x.shape[:-2], x.dtype), _of_nothing(x, create.zeros(x.shape[:-2], x.dtype))[0]
     sign, log = _cut(record(SLOGDET, x), (), ())
     return elementwise.detach(sign), log
 
@@ -506,7 +512,8 @@ def svd(x: Node, full: bool = False) -> tuple[Node, Node, Node]:
         batch, (u, v) = x.shape[:-2], (m, n) if full else (0, 0) if 0 in (m, n) else (min(m, n),) * 2
         left, right = (movement.slice_(eye(max(p), x.dtype), (0, 0), p) for p in ((m, u), (v, n)))
         values = create.zeros((*batch, min(m, n)), x.dtype)
-        return movement.expand(left, (*batch, m, u)), values, movement.expand(right, (*batch, v, n))
+        left, right = movement.expand(left, (*batch, m, u)), movement.expand(right, (*batch, v, n))
+        return _of_nothing(x, left, values, right)  # type: ignore[return-value]
     u_, s, vh = _svd_parts(record(SVD, x, full=full), m, n, full)
     return u_, s, vh
 
@@ -514,7 +521,9 @@ def svd(x: Node, full: bool = False) -> tuple[Node, Node, Node]:
 def svdvals(x: Node) -> Node:
     """Singular values, descending."""
     check_matrices("linalg.svdvals", x.type)
-    return create.zeros((*x.shape[:-2], min(x.shape[-2:])), x.dtype) if _empty(x) else record(SVDVALS, x)
+    if _empty(x):
+        return _of_nothing(x, create.zeros((*x.shape[:-2], min(x.shape[-2:])), x.dtype))[0]
+    return record(SVDVALS, x)
 
 
 def eigh(x: Node, upper: bool = False) -> tuple[Node, Node]:
@@ -522,7 +531,7 @@ def eigh(x: Node, upper: bool = False) -> tuple[Node, Node]:
     check_matrices("linalg.eigh", x.type, square=True)
     n = x.shape[-1]
     if _empty(x):
-        return create.zeros(x.shape[:-1], x.dtype), x
+        return _of_nothing(x, create.zeros(x.shape[:-1], x.dtype))[0], x
     w, vectors = _cut(record(EIGH, x, upper=upper), (n,), (n, n))
     return w, transposed(vectors)
 
@@ -530,7 +539,9 @@ def eigh(x: Node, upper: bool = False) -> tuple[Node, Node]:
 def eigvalsh(x: Node, upper: bool = False) -> Node:
     """Eigenvalues of symmetric matrices, ascending."""
     check_matrices("linalg.eigvalsh", x.type, square=True)
-    return create.zeros(x.shape[:-1], x.dtype) if _empty(x) else record(EIGVALSH, x, upper=upper)
+    if _empty(x):
+        return _of_nothing(x, create.zeros(x.shape[:-1], x.dtype))[0]
+    return record(EIGVALSH, x, upper=upper)
 
 
 def qr(x: Node, complete: bool = False) -> tuple[Node, Node]:
@@ -540,7 +551,7 @@ def qr(x: Node, complete: bool = False) -> tuple[Node, Node]:
     k = m if complete else min(m, n)
     if _empty(x):
         q = movement.expand(movement.slice_(eye(max(m, k), x.dtype), (0, 0), (m, k)), (*x.shape[:-2], m, k))
-        return q, create.zeros((*x.shape[:-2], k, n), x.dtype)
+        return _of_nothing(x, q, create.zeros((*x.shape[:-2], k, n), x.dtype))  # type: ignore[return-value]
     q_t, r = _cut(record(QR, x, complete=complete), (k, m), (k, n))
     return transposed(q_t), r
 

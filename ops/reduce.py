@@ -141,6 +141,8 @@ ALL = _op("all", _infer_truth("all"), lambda x, *, axes: np.all(x, axes, keepdim
 
 
 def _reduce(op: Op, x: Node, axes: Axes, keepdim: bool) -> Node:
+    if not isinstance(keepdim, bool):
+        raise TypeError(f"{op.name}(): keepdim must be a bool, got {keepdim!r}")
     found = movement.normalize_axes(axes, x.type.ndim)
     result = record(op, x, axes=found)
     return result if keepdim else _drop(result, found)

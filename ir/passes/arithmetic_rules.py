@@ -11,9 +11,9 @@ import numpy as np
 
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
-from tinygrad_lite.ir.passes.values import full, is_uniform, uniform, wrapped
+from tinygrad_lite.ir.passes.values import full, is_uniform, uniform
 from tinygrad_lite.ir.rewrite import Rule, build, rule
-from tinygrad_lite.ir.types import DType, float32
+from tinygrad_lite.ir.types import DType, float32, wrapped
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import movement
 

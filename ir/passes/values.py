@@ -40,13 +40,6 @@ def rounded(value: Any, dtype: DType) -> Any:
         return converted(np.asarray(value), dtype).item()
 
 
-def wrapped(value: int, dtype: DType) -> int:
-    """`value` modulo 2^n as the n-bit integer `dtype` holds it."""
-    bits = 8 * dtype.itemsize
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
-
-
 def full(value: Any, shape: tuple[int, ...], dtype: DType) -> Node:
     """The canonical node of a value that is the same throughout: a scalar `constant`, or `full` of any other shape."""
     if shape == ():

@@ -41,6 +41,22 @@ edge(
     of("uint8", 200),
     value=([44], [255]),
 )
+edge(
+    INTEGERS,
+    "a Python number beyond the dtype: uint8 `x == -1`, `x + 300`, `where(c, x, -1)`",
+    "wraps around first: 255 is equal to -1",
+    lambda T, x: (x == -1, x + 300, T.where(x > 300, x, -1)),
+    of("uint8", 255, 1),
+    value=([True, False], [43, 45], [255, 255]),
+)
+edge(
+    INTEGERS,
+    "`fill_`, `full`, `masked_fill`, `clamp` with a number beyond the dtype",
+    "RuntimeError; small negative numbers in uint8 wrap around",
+    lambda T, x: x.clone().fill_(300),
+    of("int8", 1),
+    raises=(RuntimeError, "300 cannot be converted to type int8"),
+)
 edge(INTEGERS, "int64 `max + 1`", "wraps around", lambda T, x: x + 1, of("int64", 2**63 - 1), value=[-(2**63)])
 edge(
     INTEGERS,

@@ -18,10 +18,10 @@ from tinygrad_lite.ir.equality import first_difference
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.passes import canonicalise, cse, pipeline
 from tinygrad_lite.ir.passes.base import Pass
-from tinygrad_lite.ir.passes.values import full, uniform, wrapped
+from tinygrad_lite.ir.passes.values import full, uniform
 from tinygrad_lite.ir.rewrite import build, rewrite, rule
 from tinygrad_lite.ir.text import parse, to_text
-from tinygrad_lite.ir.types import float32, int8, uint8
+from tinygrad_lite.ir.types import float32, int8, uint8, wrapped
 from tinygrad_lite.ir.verify import GraphError
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import leaf

@@ -1,15 +1,20 @@
-"""Every op against its samples: values, types, gradients to second order."""
+"""Every op against its samples: values, types, gradients to second order, text and pickles."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pytest
 
 from tests.ops.checks import Projected
 from tests.ops.samples import SAMPLES, WITHOUT_SAMPLES, Sample
-from tinygrad_lite.ir.graph import topological
+from tinygrad_lite.interpreter import evaluate
+from tinygrad_lite.ir.equality import first_difference
+from tinygrad_lite.ir.graph import Graph, topological
 from tinygrad_lite.ir.op import Kind, all_ops, op_named
 from tinygrad_lite.ir.record import leaf, mode
+from tinygrad_lite.ir.text import parse, to_text
 from tinygrad_lite.ir.types import dtype_of
 from tinygrad_lite.ops.leaf import input
 
@@ -50,6 +55,18 @@ def test_traced_type_is_the_value_s_type_and_the_op_is_used(name, sample):
         traced = sample.build(*[input(f"x{i}", dtype_of(a.dtype), a.shape) for i, a in enumerate(arrays)])
     assert traced.type == eager.type
     assert name in {n.op.name for n in topological([traced])}
+
+
+@pytest.mark.parametrize("name, sample", CASES)
+def test_text_and_pickle_hold_all_of_it(name, sample):
+    arrays = arrays_of(sample)
+    args = tuple(input(f"x{i}", dtype_of(a.dtype), a.shape) for i, a in enumerate(arrays))
+    with mode.set(trace=object()):
+        graph = Graph("sample", args, (), (sample.build(*args),))
+    expected, _ = evaluate(graph, arrays)
+    for again in (parse(to_text(graph)), pickle.loads(pickle.dumps(graph))):
+        assert first_difference(graph, again) is None
+        np.testing.assert_array_equal(evaluate(again, arrays)[0][0], expected[0])
 
 
 @pytest.mark.parametrize("name, sample", GRADIENTS)
