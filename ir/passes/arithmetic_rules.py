@@ -48,7 +48,7 @@ def times_minus_one(node: Node) -> Node | None:
     return ew.neg(x) if x.dtype.kind in "if" and is_uniform(c, -1) else None
 
 
-@rule("div", why="x / 2^k = x * 2^-k, both rounding the same exact value; not of sizes, which share a kernel with others")
+@rule("div", why="x / 2^k = x * 2^-k, both rounding the same exact value; sizes stay, to share kernels")
 def divide_by_power_of_two(node: Node) -> Node | None:
     x, c = node.inputs
     divisor = uniform(c)

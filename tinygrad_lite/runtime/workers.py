@@ -24,8 +24,9 @@ ARRIVED, GENERATION, JOB, WORKERS, SEMAPHORES = 0, 64, 128, 136, 256
 YIELD, WAIT, POST = 24, 25, 26  # words that hold functions of the operating system
 SPINS = 2000  # under 2 µs; then the core goes to whoever else needs it, perhaps a worker
 
-# One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks, error cell, turns. Row: kernel, args, lo, hi,
-# and 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later instruction sets it.
+# One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks, error cell, turns. Row: kernel, args, lo,
+# hi, and 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later instruction
+# sets it.
 SHARE = """\
 share = i64_at(job + 64 * worker)
 rows, count, turns = share[0], share[1], share[4]
