@@ -31,6 +31,8 @@ from tinygrad_lite.lives import arena_lives
 from tinygrad_lite.program import usual_workers
 
 ATTEMPTS = 6  # real plans on the way to a budget
+NEAR = 0.97  # of a budget: no closer is looked for
+LOW = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the plain arena to aim at, where a budget seems out of reach
 ROUNDS = 32  # in which the model lets go one value, or one part of many, after the other
 
 
@@ -101,19 +103,25 @@ def apply(graph: Graph, policy: Policy, workers: int | None = None) -> Choice:
 def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice:
     """The cheapest choice whose plan keeps within the budget. The model is asked for less while the plan takes more."""
     found: list[Choice] = []
-    target = float(budget)
+    target, fits, fails = float(budget), 0.0, 0.0
     for _ in range(ATTEMPTS):
         choice = _choice(plain, model, model.let_go(target), policy)
         found.append(choice)
-        if choice.planned <= budget or target <= 0:
+        if choice.planned <= budget:
+            fits = target
+        else:
+            fails = target
+        if not fails or NEAR * budget < choice.planned <= budget or target <= 0:
             break
-        target -= 1.05 * (choice.planned - budget)
-    for dropped in (model.cut(), model.let_go(0.0)) if min(c.planned for c in found) > budget else ():
-        found.append(_choice(plain, model, dropped, policy))
+        target = (fits + fails) / 2 if fits else target - 1.05 * (choice.planned - budget)
     fitting = [c for c in found if c.planned <= budget]
+    if not fitting:  # the same for every budget, so that the least which is named can be had
+        lowest = [model.cut(), *(model.let_go(share * plain.arena) for share in LOW)]
+        found = [_choice(plain, model, dropped, policy) for dropped in lowest]
+        fitting = [c for c in found if c.planned <= budget]
     if fitting:
         return min(fitting, key=lambda c: c.work)
-    least = min(c.planned for c in found)
+    least = min(plain.arena, *(c.planned for c in found))
     raise BudgetError(
         f"{policy} asks for an arena of {budget:,} bytes; without recomputation it is {plain.arena:,}, and the least "
         f"that was found is {least:,} bytes (memory_budget={math.ceil(1000 * least / plain.arena) / 1000}). Take a "
