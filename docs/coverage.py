@@ -37,7 +37,7 @@ REASONS = {
     """,
     "devices other than the CPU": """
         cuda cudnn miopen hip xpu mps hpu mtia vulkan metal ipu xla pin device Stream Event ackend accelerator
-        Accelerator maia meta autocast amp shared stream cpu Parallel SyncBatch
+        Accelerator maia meta autocast GradScaler _amp shared stream cpu Parallel SyncBatch
     """,
     "PyTorch's own machinery": """
         jit Jit JIT script Script torage Type Tensor Error Warning Module Graph Capsule Future deterministic
@@ -56,6 +56,18 @@ REASONS = {
     """,
     "not asked for so far": "",
 }
+
+#: Of functions that are here, what is left out.
+ARGUMENTS = """Left out of functions that are here:
+
+* `out=`, `pin_memory=`, `layout=`, `names=`: results are new tensors in the one memory there is; write
+  `x.copy_(f(...))` or `x[...] = f(...)` for `out=`. `memory_format=` is taken and changes nothing.
+* `view(dtype)` and `frombuffer`: memory is not read as another type.
+* `apply_`, `map_`: a Python function an element; `x.copy_(tensor([...]))` says it as well.
+* `from_numpy` and `numpy()` share memory one way: an array's later changes show in the tensor made of it, while a
+  tensor's in-place methods bind it to new memory, and leave arrays alone.
+* Accepted here and not there: numbers in lists and arrays on the right of `x[...] =`, int32 class indices in
+  `cross_entropy` and `nll_loss`, several dims in `prod`, arrays with negative strides in `from_numpy`.""".splitlines()
 
 
 def resolve(path: str) -> object:
@@ -87,6 +99,7 @@ def main() -> None:
         "Written by `python docs/coverage.py` against PyTorch 2.13. A name that is",
     ]
     lines += ["listed as here has PyTorch's meaning; docs/edge_cases.md lists where details differ.", ""]
+    lines += [*ARGUMENTS, ""]
     rows, details = [], []
     for theirs, ours in SPACES.items():
         wanted, here = public(resolve(theirs)), set(dir(resolve(ours)))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tinygrad_lite import creation as _creation
 from tinygrad_lite import functional as _functional
+from tinygrad_lite import legacy as _legacy
 from tinygrad_lite import randomness as _randomness
 from tinygrad_lite import tensor as _tensor  # noqa: F401  (the module, before its name is given to the function)
 from tinygrad_lite.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinygrad_lite.creation import *  # noqa: F403
 from tinygrad_lite.creation import tensor
 from tinygrad_lite.described import Size
-from tinygrad_lite.device import device
+from tinygrad_lite.device import device, get_default_device, set_default_device
 from tinygrad_lite.errors import CaptureError, CaptureWarning, UserError
 from tinygrad_lite.functional import *  # noqa: F403
 from tinygrad_lite.generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -29,7 +30,9 @@ from tinygrad_lite.ir.types import float64 as double
 from tinygrad_lite.ir.types import int16 as short
 from tinygrad_lite.ir.types import int32 as int
 from tinygrad_lite.ir.types import int64 as long
-from tinygrad_lite.ir.types import limits as _limits
+from tinygrad_lite.layouts import layout, memory_format
+from tinygrad_lite.legacy import *  # noqa: F403
+from tinygrad_lite.limits import finfo, iinfo
 from tinygrad_lite.ops.promote import get_default_dtype, set_default_dtype
 from tinygrad_lite.randomness import *  # noqa: F403
 
@@ -47,6 +50,7 @@ __version__ = "0.1.0"
 _SUBPACKAGES = (
     "amp",
     "autograd",
+    "backends",
     "cuda",
     "data",
     "diagnostics",
@@ -73,6 +77,8 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in ("mps", "xpu"):  # as absent as CUDA
+        return importlib.import_module(f"{__name__}.cuda")
     if name in _LATE:
         value = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
         globals()[name] = value
@@ -102,22 +108,22 @@ def trace(input: Any, *example_inputs: Any, train: Any = False) -> Any:
 
 _install_drawer(lambda: importlib.import_module(f"{__name__}.viz"))
 
-inf, nan, pi = math.inf, math.nan, math.pi
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+newaxis = None
+strided = layout.strided
+contiguous_format, preserve_format = memory_format.contiguous_format, memory_format.preserve_format
+channels_last, channels_last_3d = memory_format.channels_last, memory_format.channels_last_3d
 
 
-def finfo(type: DType | None = None) -> Any:
-    """Limits of a floating dtype: .min .max .eps .tiny .bits. TypeError for others."""
-    kind = get_default_dtype() if type is None else type
-    if kind.kind != "f":
-        raise TypeError(f"finfo() requires a floating point input type, not {kind!r}")
-    return _limits(kind)
+def set_float32_matmul_precision(precision: str) -> None:
+    """Accept "highest", "high" or "medium", which allow a GPU less: float32 is computed in float32 here at any rate."""
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"precision must be 'highest', 'high' or 'medium', got {precision!r}")
 
 
-def iinfo(type: DType) -> Any:
-    """Limits of an integer dtype: .min .max .bits. TypeError for others."""
-    if type.kind not in "iu":
-        raise TypeError(f"iinfo() requires an integer input type, not {type!r}")
-    return _limits(type)
+def get_float32_matmul_precision() -> str:
+    """ "highest"."""
+    return "highest"
 
 
 def is_tensor(obj: Any) -> Any:
@@ -155,16 +161,22 @@ __all__ = [
     "UserError",
     "bfloat16",
     "bool",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
     "device",
     "double",
     "dtype",
+    "e",
     "enable_grad",
     "finfo",
     "float",
     "float16",
     "float32",
     "float64",
+    "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_rng_state",
     "half",
     "iinfo",
@@ -181,22 +193,30 @@ __all__ = [
     "is_grad_enabled",
     "is_nonzero",
     "is_tensor",
+    "layout",
     "long",
     "manual_seed",
+    "memory_format",
     "nan",
+    "newaxis",
     "no_grad",
     "numel",
     "pi",
+    "preserve_format",
     "seed",
+    "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_rng_state",
     "short",
+    "strided",
     "tensor",
     "uint8",
     *_creation.__all__,
     *_randomness.__all__,
     *_functional.__all__,
+    *_legacy.__all__,
     *_SUBPACKAGES,
     *_LATE,
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from tinygrad_lite.functional.common import Scalar, as_dtype, node_of, sizes, un
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import DType, bfloat16, converted, dtype_of, float32, float64, int64, limits
+from tinygrad_lite.ir.types import DType, bfloat16, converted, dtype_of, filling, float32, float64, int64, limits
 from tinygrad_lite.ops import create, movement, promote
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.leaf import constant
@@ -79,6 +80,7 @@ def _to_array(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     array = np.array(_plain(data))
     if array.dtype.kind not in "buif" and array.dtype != bfloat16.numpy:
         raise TypeError(f"cannot make a tensor of {type(data).__name__} data (NumPy dtype {array.dtype})")
+    wanted = _promoted(data) if wanted is None else wanted
     if wanted is None and not isinstance(data, np.ndarray | np.generic):
         if array.dtype == np.float64 and not _has_numpy(data):
             wanted = get_default_dtype()
@@ -95,7 +97,8 @@ def _converted(array: np.ndarray[Any, Any], wanted: DType, data: Any) -> np.ndar
     """RuntimeError for Python integers that the dtype does not hold."""
     if wanted.kind in "iu" and array.dtype.kind in "iu" and array.size and not _has_numpy(data):
         info = limits(wanted)
-        if int(array.min()) < info.min or int(array.max()) > info.max:
+        least = -info.max if wanted.kind == "u" else info.min  # small negative numbers wrap around
+        if int(array.min()) < least or int(array.max()) > info.max:
             raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
     return converted(array, wanted)
 
@@ -110,7 +113,20 @@ def _plain(data: Any) -> Any:
 def _has_numpy(data: Any) -> bool:
     while isinstance(data, list | tuple) and data:
         data = data[0]
-    return isinstance(data, np.ndarray | np.generic | Tensor)
+    return isinstance(data, np.ndarray | np.generic)
+
+
+def _promoted(data: Any) -> DType | None:
+    """The dtype of nested sequences with tensors in them: that of all elements together. None without tensors."""
+    if isinstance(data, Tensor):
+        return data.dtype
+    if not isinstance(data, list | tuple):
+        return None
+    found = [_promoted(x) for x in data]
+    if not any(found):
+        return None
+    others = [promote.scalar_dtype(x) for x in data if isinstance(x, bool | int | float)]
+    return functools.reduce(promote.promote_types, [t for t in found if t] + others)
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -138,11 +154,11 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     return wrap(leaf(ndarray))
 
 
-def legacy(data: tuple[Any, ...]) -> Node:
-    """What `Tensor(*data)` makes: sizes, or a sequence to copy as float32."""
+def legacy(data: tuple[Any, ...], dtype: DType = float32) -> Node:
+    """What `Tensor(*data)` and `LongTensor(*data)` make: zeros of the sizes, or a copy of a sequence."""
     if len(data) == 1 and not isinstance(data[0], int):
-        return tensor(data[0], dtype=float32)._node
-    return create.zeros(sizes(data) if data else (0,), float32)
+        return tensor(data[0], dtype=dtype)._node
+    return create.zeros(sizes(data) if data else (0,), dtype)
 
 
 # ---- from values ----------------------------------------------------------------------------------------------
@@ -153,19 +169,25 @@ def _made(node: Node, device: Any, requires_grad: bool) -> Tensor:
     return _leaf(node, requires_grad)
 
 
-def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *args: Any, size: Any = None, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros, float32 by default."""
-    return _made(create.zeros(sizes(size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
+    return _made(create.zeros(sizes(args, named=size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
 
 
-def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *args: Any, size: Any = None, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Ones, float32 by default."""
-    return _made(create.ones(sizes(size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
+    return _made(create.ones(sizes(args, named=size), as_dtype(dtype, get_default_dtype())), device, requires_grad)
 
 
-def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *args: Any, size: Any = None, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor to be filled; it happens to hold zeros."""
-    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def full(
@@ -177,15 +199,17 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """One value everywhere; the dtype defaults to the value's."""
+    if not isinstance(size, Sequence):
+        raise TypeError(f"full(): size must be a sequence of integers, got {size!r}")
     value, shape = unwrap(fill_value), sizes((size,))
     if not isinstance(value, Node):
         kind = as_dtype(dtype, promote.scalar_dtype(value))
-        return _made(create.full(shape, kind.numpy.type(value).item(), kind), device, requires_grad)
+        return _made(create.full(shape, filling(value, kind), kind), device, requires_grad)
     return _made(movement.expand(ew.cast(value, as_dtype(dtype, value.dtype)), shape), device, requires_grad)
 
 
 def arange(
-    start: Scalar,
+    start: Scalar | None = None,
     end: Scalar | None = None,
     step: Scalar = 1,
     *,
@@ -194,6 +218,10 @@ def arange(
     requires_grad: bool = False,
 ) -> Tensor:
     """start, start + step, … before end; arange(n) counts from 0. int64 unless a float is given."""
+    if start is None:
+        if end is None:
+            raise TypeError("arange() needs an end")
+        start = 0
     kind = None if dtype is None else as_dtype(dtype)
     return _made(create.arange(_number(start), _number(end), _number(step), kind), device, requires_grad)
 
@@ -203,6 +231,8 @@ def _number(x: Any) -> Any:
 
 
 def _number_of_steps(name: str, steps: int) -> int:
+    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        raise TypeError(f"{name}: steps must be an integer, got {steps!r}")
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
     return int(steps)
@@ -243,10 +273,13 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """base ** linspace(start, end, steps). RuntimeError where steps < 0."""
-    line = _line(_number(start), _number(end), _number_of_steps("logspace", steps))
+    """base ** linspace(start, end, steps); of an integer dtype start and end are cut to integers first. RuntimeError
+    where steps < 0."""
+    kind = as_dtype(dtype, get_default_dtype())
+    ends = [_number(x) if kind.kind == "f" else int(_number(x)) for x in (start, end)]
+    line = _line(*ends, _number_of_steps("logspace", steps))
     powers = ew.power(ew.as_node(float(base), float64), line)
-    return _made(ew.cast(powers, as_dtype(dtype, get_default_dtype())), device, requires_grad)
+    return _made(ew.cast(powers, kind), device, requires_grad)
 
 
 def eye(

@@ -11,6 +11,11 @@ def device_count() -> int:
     return 0
 
 
+def is_bf16_supported() -> bool:
+    """False."""
+    return False
+
+
 def manual_seed_all(seed: int) -> None:
     """Nothing to seed."""
 

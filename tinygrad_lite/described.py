@@ -13,6 +13,7 @@ from tinygrad_lite.errors import CaptureError
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import here, mode
 from tinygrad_lite.ir.types import DType
+from tinygrad_lite.layouts import layout, memory_format
 
 if TYPE_CHECKING:
     from tinygrad_lite.handle import Tensor
@@ -37,8 +38,16 @@ class Size(tuple[int, ...]):
     def __add__(self, other: Any) -> Any:
         return Size(tuple(self) + tuple(other))
 
+    def __radd__(self, other: Any) -> Any:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> Any:
+        return Size(tuple(self) * times)
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
-        return f"Size({list(self)})"
+        return f"tinygrad_lite.Size({list(self)})"
 
 
 def refuse(what: str) -> NoReturn:
@@ -48,6 +57,9 @@ def refuse(what: str) -> NoReturn:
         f"{what}, which is not known while {doing} ({here()}). "
         "Return the tensor and read it outside, or keep the decision in the graph with where()"
     )
+
+
+_CHANNELS_LAST = {memory_format.channels_last: (0, 2, 3, 1), memory_format.channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 class Described:
@@ -104,13 +116,27 @@ class Described:
         """The CPU."""
         return CPU
 
-    is_cuda = False
-    is_sparse = False
-    is_quantized = False
-    layout = "strided"
+    is_cpu = True
+    is_cuda = is_mps = is_xpu = is_meta = False
+    is_sparse = is_nested = is_quantized = is_mkldnn = False
+    layout = layout.strided
+
+    def get_device(self) -> int:
+        """-1, which stands for the CPU."""
+        return -1
+
+    def is_pinned(self) -> bool:
+        """False: no other device reads this memory."""
+        return False
+
+    def is_conj(self) -> bool:
+        """False: there are no complex dtypes."""
+        return False
+
+    is_neg = is_shared = is_pinned
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is float32 or float64."""
+        """Whether the dtype is a floating one."""
         return self.dtype.kind == "f"
 
     def is_complex(self) -> bool:
@@ -139,7 +165,13 @@ class Described:
         return int(self._values("data_ptr()").ctypes.data)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the layout is row-major without gaps."""
+        """Whether the layout is row-major without gaps; for memory_format=channels_last, with channels innermost."""
+        if memory_format in _CHANNELS_LAST:
+            axes = _CHANNELS_LAST[memory_format]
+            shape, strides = self._node.type.shape, self.stride()
+            return len(axes) == len(shape) and views.is_contiguous(
+                tuple(shape[a] for a in axes), tuple(strides[a] for a in axes)
+            )
         return self._base is None or views.is_contiguous(self._node.type.shape, self.stride())
 
     # ---- reading values ----
@@ -213,7 +245,7 @@ class Described:
         return array.item()
 
     def __format__(self, spec: str) -> str:
-        return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec)
+        return self.item().__format__(spec) if self.ndim == 0 else object.__format__(self, spec)
 
     def __repr__(self) -> str:
         from tinygrad_lite.printing import to_text

@@ -42,6 +42,16 @@ def _text(value: Any) -> str:
 CPU = device("cpu")
 
 
+def set_default_device(device: Any) -> None:
+    """Accept the CPU, the default. RuntimeError for any other."""
+    check_device(device)
+
+
+def get_default_device() -> Any:
+    """The CPU."""
+    return CPU
+
+
 def check_device(value: Any) -> None:
     """Accept None and the CPU as a `device=` argument."""
     if value is not None and value is not CPU:

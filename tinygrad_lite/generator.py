@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinygrad_lite.device import check_device
+from tinygrad_lite.device import CPU, check_device
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
@@ -31,6 +31,7 @@ class Generator:
 
     def __init__(self, device: str = "cpu") -> None:
         check_device(device)
+        self.device = CPU
         self.seed_value = Tensor._from_node(_scalar(DEFAULT_SEED))
         self.offset = Tensor._from_node(_scalar(0))
 

@@ -16,7 +16,7 @@ from tinygrad_lite.functional.movement import slice_view, view_shape
 from tinygrad_lite.handle import Tensor, fitted, wrap
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import bool_, uint8
+from tinygrad_lite.ir.types import bool_, int8, int16, uint8
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import indexing, movement
 
@@ -79,7 +79,7 @@ def _masked_place(x: Tensor, index: Any) -> tuple[Tensor, Node, int] | None:
 
     Such a place can be assigned to without knowing how many elements the mask picks.
     """
-    items = [_normalised(item) for item in (index if isinstance(index, tuple) else [index])]
+    items = [_normalised(item) for item in _items(index)]
     places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype is bool_ and item.ndim]
     if len(places) != 1 or any(isinstance(item, Tensor) for i, item in enumerate(items) if i != places[0]):
         return None
@@ -148,7 +148,7 @@ def _put_below(base: Node, tensors: dict[int, Tensor], source: Node) -> Node:
 
 
 def _parse(x: Tensor, index: Any) -> _Parsed:
-    items = _expand_ellipsis(x, list(index) if isinstance(index, tuple) else [index])
+    items = _expand_ellipsis(x, _items(index))
     parsed = _Parsed([], [], [], [], {})
     axis = 0
     for item in items:
@@ -160,6 +160,16 @@ def _parse(x: Tensor, index: Any) -> _Parsed:
             _take_basic(x, item, axis, parsed)
             axis += 1
     return parsed
+
+
+def _items(index: Any) -> list[Any]:
+    """One entry an axis. A short list of sequences, tensors or slices counts as the tuple of them, as in PyTorch."""
+    if isinstance(index, tuple):
+        return list(index)
+    nested = Sequence | np.ndarray | Tensor | slice
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(i, nested) or i is None for i in index):
+        return index
+    return [index]
 
 
 def _expand_ellipsis(x: Tensor, items: list[Any]) -> list[Any]:
@@ -184,6 +194,10 @@ def _axes_of(item: Any) -> int:
 def _normalised(item: Any) -> Any:
     """Tensors for lists and arrays, masks for bytes as in PyTorch; Python integers for what acts like one."""
     if isinstance(item, Tensor):
+        if item.dtype in (int8, int16):
+            raise IndexError(
+                f"tensors used as indices must be int64, int32, uint8 or bool tensors, not {item.dtype.name}"
+            )
         return wrap(ew.ne(item._read(), 0)) if item.dtype is uint8 else item
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item

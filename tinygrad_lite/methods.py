@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite import creation, fillers, indexing, randomness, reshaping
+from tinygrad_lite import creation, fillers, indexing, legacy, randomness, reshaping
 from tinygrad_lite import functional as F
 from tinygrad_lite.device import check_device
 from tinygrad_lite.device import device as Device
@@ -20,7 +20,20 @@ from tinygrad_lite.handle import Tensor, fitted, unwrap
 from tinygrad_lite.handle import wrap as _wrap
 from tinygrad_lite.ir.node import next_serial
 from tinygrad_lite.ir.record import mode
-from tinygrad_lite.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from tinygrad_lite.ir.types import (
+    DType,
+    bfloat16,
+    bool_,
+    filling,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from tinygrad_lite.ops import create
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.movement import RESHAPE
@@ -44,10 +57,10 @@ _OTHERS = """
     addbmm addmm addmv addr adjoint all allclose amax amin any argmax argmin argsort argwhere baddbmm bernoulli
     bincount bmm broadcast_to bucketize cholesky cholesky_inverse cholesky_solve chunk contiguous corrcoef
     count_nonzero cov cross cumprod cumsum det diag diag_embed diagflat diagonal diagonal_scatter dot dsplit equal
-    expand expand_as flatten flip fliplr flipud gather ger histc histogram hsplit index_add index_copy index_fill
+    expand expand_as flatten flip fliplr flipud gather ger hardshrink histc histogram hsplit index_add index_copy index_fill
     index_put index_reduce index_select inner inverse isclose isfinite isin isinf isnan kron kthvalue log_softmax
     logdet logsumexp masked_scatter masked_select matmul matrix_exp matrix_power max maximum mean median min minimum
-    mm moveaxis movedim msort multinomial mv narrow narrow_copy nonzero norm outer permute pinverse prod put qr
+    mm moveaxis movedim msort multinomial mv narrow narrow_copy nonzero norm outer permute pinverse prelu prod put qr
     ravel repeat repeat_interleave reshape reshape_as roll rot90 scatter scatter_add scatter_reduce select
     select_scatter slice_scatter slogdet softmax sort split split_with_sizes squeeze std sum svd swapaxes swapdims t
     take take_along_dim tensor_split tile topk trace transpose triangular_solve tril triu unbind unflatten unique
@@ -86,7 +99,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Set every element."""
     node = unwrap(value)
     if isinstance(node, bool | int | float):
-        return self._write(create.full(self.shape, self.dtype.numpy.type(node).item(), self.dtype))
+        return self._write(create.full(self.shape, filling(node, self.dtype), self.dtype))
     if node.type.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {node.type.ndim} dimensions."
@@ -153,8 +166,8 @@ def _converter(dtype: DType, name: str) -> Callable[[Tensor], Tensor]:
 
 
 def type_(self: Tensor, dtype: Any = None) -> Any:
-    """The dtype's name, or the tensor converted."""
-    return f"tinygrad_lite.{self.dtype.name}" if dtype is None else to(self, as_dtype(dtype))
+    """The name of the kind of tensor, tinygrad_lite.FloatTensor; or the tensor converted to a dtype or kind."""
+    return legacy.name_of(self.dtype) if dtype is None else to(self, as_dtype(legacy.dtype_of_name(dtype)))
 
 
 def cpu(self: Tensor) -> Tensor:
@@ -169,9 +182,11 @@ def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _new(maker: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    def method(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    def method(
+        self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any
+    ) -> Tensor:
         kind = as_dtype(dtype, self.dtype)
-        return maker(*args, dtype=kind, device=device, requires_grad=requires_grad)
+        return maker(*args, dtype=kind, device=device, requires_grad=requires_grad, **named)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"`{maker.__name__}` with this tensor's dtype by default."
@@ -268,7 +283,8 @@ def _install() -> None:
     for name, function in _BINARY.items():
         setattr(Tensor, f"__{name}__", _operator(function, f"__{name}__"))
         setattr(Tensor, f"__r{name}__", _operator(function, f"__r{name}__", reflected=True))
-        setattr(Tensor, f"__i{name}__", _inplace_operator(function, f"__i{name}__"))
+        if name != "matmul":  # x @= y makes a new x, as in PyTorch
+            setattr(Tensor, f"__i{name}__", _inplace_operator(function, f"__i{name}__"))
     for name, function in _COMPARE.items():
         setattr(Tensor, f"__{name}__", _operator(function, f"__{name}__"))
     for name, dtype in _CONVERSIONS.items():
@@ -320,6 +336,7 @@ _SPECIAL = {
     "mT": property(matrix_transpose),
     "rsub": F.rsub,
     "is_nonzero": lambda self: bool(self),
+    "real": property(F.real),
     "is_signed": lambda self: self.dtype.kind in "if",
     "polygamma": lambda self, n: F.polygamma(n, self),
     "polygamma_": lambda self, n: self._write(F.polygamma(n, self)._read()),

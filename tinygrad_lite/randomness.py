@@ -39,26 +39,28 @@ def _source(generator: Generator | None) -> Generator:
 
 
 def rand(
-    *size: Any,
+    *args: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    node = _source(generator).draw(random.uniform, sizes(size), as_dtype(dtype, get_default_dtype()))
+    node = _source(generator).draw(random.uniform, sizes(args, named=size), as_dtype(dtype, get_default_dtype()))
     return _made(node, device, requires_grad)
 
 
 def randn(
-    *size: Any,
+    *args: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Standard normal."""
-    node = _source(generator).draw(random.normal, sizes(size), as_dtype(dtype, get_default_dtype()))
+    node = _source(generator).draw(random.normal, sizes(args, named=size), as_dtype(dtype, get_default_dtype()))
     return _made(node, device, requires_grad)
 
 
@@ -73,7 +75,7 @@ def randn_like(input: Tensor, *, dtype: DType | None = None, device: Any = None,
 
 
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -84,8 +86,13 @@ def randint(
 ) -> Tensor:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
     if size is None:
-        low, high, size = 0, low, high
-    if not isinstance(high, int) or high <= low:
+        low, high, size = None, low, high
+    if high is None:  # randint(5, size=…)
+        low, high = None, low
+    low = 0 if low is None else low
+    if not isinstance(low, int) or not isinstance(high, int) or size is None:
+        raise TypeError(f"randint() takes low, high and size, or high and size; got {low}, {high} and {size}")
+    if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     shares = _source(generator).draw(random.uniform, sizes((size,)), float64)
     whole = ew.add(ew.cast(ew.floor(ew.mul(shares, float(high - low))), int64), low)
@@ -166,10 +173,19 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     chance = node_of(input, "input") if p is None else float(p)
     if isinstance(chance, Node) and chance.dtype.kind != "f":
         raise RuntimeError(f"bernoulli: expected a floating tensor of probabilities, got {chance.type}")
+    known = chance.value if isinstance(chance, Node) else np.float64(chance)
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        raise RuntimeError(f"bernoulli: expected probabilities from 0 to 1, got {_outside(known)}")
     seed, offset = _source(generator).take(input.numel())
     with mode.set(grad_enabled=False):
         mask = composite.bernoulli_mask(chance, seed, offset, input.shape)
         return wrap(ew.cast(mask, input.dtype))
+
+
+def _outside(chances: Any) -> float:
+    """The first that is no probability."""
+    flat = np.ravel(chances)
+    return float(flat[~((flat >= 0) & (flat <= 1))][0])
 
 
 def multinomial(

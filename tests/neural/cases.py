@@ -403,3 +403,35 @@ for d in (2, 3):
 add("pixel_shuffle", calls("pixel_shuffle", 2), (2, 8, 3, 4))
 add("pixel_unshuffle", calls("pixel_unshuffle", 2), (2, 3, 4, 6))
 add("channel_shuffle", calls("channel_shuffle", 3), (2, 6, 4, 5))
+
+
+# ---- tables that limit rows or count look-ups; images that are smoothed ---------------------------------------------
+
+LOOKED_UP = np.array([[0, 1, 1], [4, 1, 0]])
+
+
+def limited(t: Any, F: Any, w: Any, p: float) -> Any:
+    """The rows and the table afterwards, which changes in place; w, a leaf, may not."""
+    table = w.detach().clone()
+    return F.embedding(t.tensor(LOOKED_UP), table, None, 1.0, p) + 0 * w[0], table
+
+
+for p in (1.0, 2.0):
+    add(f"embedding max_norm {p}", lambda t, F, w, p=p: limited(t, F, w, p), (6, 3))
+add("embedding by frequency", lambda t, F, w: F.embedding(t.tensor(LOOKED_UP), w, scale_grad_by_freq=True), (6, 3))
+EQUALLY_OFTEN = np.array([[0, 1], [1, 0]])  # with other frequencies PyTorch divides by those of the row before
+for mode in ("sum", "mean"):
+    add(
+        f"embedding_bag by frequency {mode}",
+        lambda t, F, w, m=mode: F.embedding_bag(t.tensor(EQUALLY_OFTEN), w, scale_grad_by_freq=True, mode=m),
+        (6, 3),
+    )
+for mode in ("bilinear", "bicubic"):
+    for i, options in enumerate(
+        ({"size": (3, 5)}, {"scale_factor": (0.4, 1.3)}, {"size": (1, 9), "align_corners": True})
+    ):
+        add(
+            f"interpolate smoothed {mode} {i}", calls("interpolate", mode=mode, antialias=True, **options), (2, 2, 8, 7)
+        )
+
+add("pad circular what is left", calls("pad", (-1, 1, -2, 1), mode="circular"), (1, 3, 4, 4))

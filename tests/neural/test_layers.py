@@ -230,3 +230,24 @@ def test_squares_of_16_bit_floats_do_not_overflow(name, dtype):
     assert result.dtype is dtype
     tolerance = 2e-3 if dtype is tl.float16 else 2e-2
     np.testing.assert_allclose(result.float().numpy(), NORMS[name](x.float()).numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_images_of_bytes_are_rounded(mode, antialias):
+    x = tl.tensor(np.random.default_rng(3).integers(0, 256, (1, 2, 4, 4)).astype(np.uint8))
+    small = F.interpolate(x, size=(5, 3), mode=mode, antialias=antialias)
+    exact = F.interpolate(x.float(), size=(5, 3), mode=mode, antialias=antialias)
+    assert small.dtype is tl.uint8 and (small.float() - exact.clamp(0, 255)).abs().max().item() <= 0.5
+
+
+def test_halves_stay_halves_in_grid_sample():
+    x, grid = tl.ones(1, 1, 3, 3).half(), tl.zeros(1, 2, 2, 2).half()
+    for padding in ("zeros", "border", "reflection"):
+        assert F.grid_sample(x, grid, padding_mode=padding).dtype is tl.float16
+
+
+def test_bags_scaled_by_frequency():
+    w = tl.ones(5, 2, requires_grad=True)
+    F.embedding_bag(tl.tensor([[0, 1], [1, 1], [4, 4]]), w, scale_grad_by_freq=True, mode="sum").sum().backward()
+    np.testing.assert_allclose(w.grad.numpy()[:, 0], [1, 1, 0, 0, 1])

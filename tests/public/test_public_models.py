@@ -18,6 +18,8 @@ OURS = {
     r"^import torch\.nn\.functional as F$": "import tinygrad_lite.nn.functional as F",
     r"^from torch import nn$": "from tinygrad_lite import nn",
     r"^from torch\.nn import functional as F$": "from tinygrad_lite.nn import functional as F",
+    r"^from torch\.nn import Module$": "from tinygrad_lite.nn import Module",
+    r"^from torch\.nn\.parameter import Parameter$": "from tinygrad_lite.nn.parameter import Parameter",
 }
 STEPS = 4
 

@@ -46,6 +46,8 @@ MOVEMENT = {
     "tril_indices of negative size": lambda t, F: t.tril_indices(-1, 2),
     "meshgrid of matrices": lambda t, F: t.meshgrid(_z(t, 2, 2), indexing="ij"),
     "meshgrid by no known order": lambda t, F: t.meshgrid(_z(t, 2), indexing="ik"),
+    "narrow beyond": lambda t, F: _z(t, 3).narrow(0, 4, 0),
+    "narrow of a scalar": lambda t, F: t.tensor(1.0).narrow(0, 0, 0),
     "hstack of nothing": lambda t, F: t.hstack([]),
     "squeeze beyond": lambda t, F: _z(t, 3).squeeze(3),
     "expand": lambda t, F: _z(t, 3).expand(2),
@@ -59,6 +61,13 @@ MOVEMENT = {
     "transpose beyond": lambda t, F: _z(t, 2, 2).transpose(0, 2),
 }
 INDEXING = {
+    "a small index": lambda t, F: _z(t, 3)[t.tensor([0], dtype=t.int16)],
+    "scatter from another rank": lambda t, F: _z(t, 3, 5).scatter(0, t.tensor([[0]]), _z(t, 1, 1, 1)),
+    "fill beyond a byte": lambda t, F: t.tensor([1], dtype=t.int8).fill_(300),
+    "clamp beyond a byte": lambda t, F: t.tensor([1], dtype=t.uint8).clamp(0, 300),
+    "softmax of integers": lambda t, F: F.softmax(t.tensor([1]), 0),
+    "rms_norm over nothing": lambda t, F: F.rms_norm(_z(t, 3), ()),
+    "max_pool without channels": lambda t, F: F.max_pool1d(_z(t, 2, 0, 4), 2),
     "gather by another rank": lambda t, F: _z(t, 3).gather(0, t.tensor([[0]])),
     "gather out of range": lambda t, F: _z(t, 3).gather(0, t.tensor([3])),
     "gather from the end": lambda t, F: _z(t, 3).gather(0, t.tensor([-1])),

@@ -442,3 +442,46 @@ call("diff bool", lambda T, x: T.diff(x), ints(5) > 0)
 call("mvlgamma", lambda T, x: T.mvlgamma(x, 3), reals(4, low=1.5, high=5))
 call("renorm", lambda T, x: (T.renorm(x, 2, 0, 1.5), x.renorm(1, 1, 2.0)), X[0], rtol=1e-6)
 call("angle", lambda T, x: T.angle(x), SPECIAL, grad=False)
+call(
+    "NumPy's names of arguments",
+    lambda T, x: (x.sum(axis=1), x.mean(axis=0, keepdims=True), T.cat([x, x], axis=1), T.softmax(x, axis=0)),
+    X[0],
+)
+call("any and all over no dim", lambda T, x: (x.any(dim=()), T.all(x, dim=[])), [[0.0, 1.0], [2.0, 0.0]], grad=False)
+call("nuclear norm", lambda T, x: (T.norm(x, "nuc"), x.norm("nuc", dim=(1, 0), keepdim=True)), X[0])
+call("cumprod of signs", lambda T, x: 1 / T.cumprod(x, 0), [-1.0, 0.0, 2.0, -3.0], grad=False)
+call("sizes by keyword", lambda T: (T.zeros(size=(2,)), T.ones(size=[1, 2]), T.arange(end=3), T.empty(size=(0,))))
+call(
+    "tensor of tensors",
+    lambda T, x: (T.tensor([x[0], 2]), T.tensor([[x[0], 1], [2, True]]), T.tensor([-1, 255], dtype=T.uint8)),
+    reals(1, dtype="float32"),
+    grad=False,
+    captures=False,
+)
+call(
+    "numbers beyond an integer dtype",
+    lambda T, x: (
+        x == -1,
+        x > 300,
+        x + 300,
+        x * -1,
+        x.remainder(-3),
+        x & -1,
+        T.where(x > 1, x, -1),
+        T.full_like(x, -1),
+    ),
+    ints(4, low=0, high=4, dtype="uint8"),
+)
+call("filled beyond", lambda T, x: (x.masked_fill(x > 1, -1), x.clone().fill_(-3)), ints(4, low=0, dtype="uint8"))
+call("sign of bools", lambda T, x: (x.sign(), T.sgn(x)), ints(4) > 0)
+call("logcumsumexp far apart", lambda T, x: T.logcumsumexp(x, 0), [1e4, 1.0, -2.0])
+call("logspace of integers", lambda T: (T.logspace(4.3, 0, 4, dtype=T.int64), T.logspace(0, 3.7, 4, 2, dtype=T.int32)))
+call("sum_to_size of integers", lambda T, x: (x.sum_to_size(1, 3), x.sum_to_size(2, 3)), ints(2, 3, dtype="int8"))
+call(
+    "cov of halves",
+    lambda T, x, w: T.cov(x.half(), aweights=w),
+    X[0],
+    reals(X[0].shape[1], low=0.1, dtype="float32"),
+    grad=False,
+)
+call("histogram of nothing", lambda T, x: tuple(T.histogram(x, 3)), reals(0), grad=False)

@@ -39,7 +39,7 @@ CASES = {
         np.round(X * 2) + np.floor(X * 3) + np.ceil(X) + np.trunc(X),
     ),
     "sign": (lambda x, y, a: x.sign() * x.abs(), X),
-    "minmax": (lambda x, y, a: tl.maximum(x, y) - tl.minimum(x, 0), np.maximum(X, Y) - np.minimum(X, 0)),
+    "minmax": (lambda x, y, a: tl.maximum(x, y) - tl.minimum(x, x * 0), np.maximum(X, Y) - np.minimum(X, 0)),
     "clamp": (lambda x, y, a: x.clamp(-0.5, 0.5), np.clip(X, -0.5, 0.5)),
     "where": (lambda x, y, a: tl.where(x > 0, y, -1.0), np.where(X > 0, Y, -1.0)),
     "lerp": (lambda x, y, a: tl.lerp(x, y, 0.25), X + 0.25 * (Y - X)),
@@ -158,7 +158,7 @@ def test_special_values():
     x = tl.tensor([nan, inf, -inf, 0.0])
     assert x.isnan().tolist() == [True, False, False, False] and x.isinf().tolist() == [False, True, True, False]
     assert x.isfinite().tolist() == [False, False, False, True]
-    assert math.isnan(x.max().item()) and math.isnan(tl.maximum(x, 0)[0].item()) and math.isnan(F.relu(x)[0].item())
+    assert math.isnan(x.max().item()) and math.isnan(tl.maximum(x, x * 0)[0].item()) and math.isnan(F.relu(x)[0].item())
     assert math.isnan(x.clamp(0, 1)[0].item()) and x.clamp(0, 1)[1:].tolist() == [1, 0, 0]
     assert tl.zeros(0).sum().item() == 0 and tl.ones(0).prod().item() == 1 and math.isnan(tl.zeros(0).mean().item())
     assert tl.tensor([0.0]).log().item() == -inf and (tl.tensor([1.0]) / 0).item() == inf
@@ -205,5 +205,37 @@ def test_texts():
         "tensor([1., 1.], dtype=tinygrad_lite.float64, requires_grad=True)"
     )
     assert repr(tl.ones(1, requires_grad=True) * 2) == "tensor([2.], grad_fn=<MulBackward0>)"
-    assert repr(tl.zeros(2, 0)) == "tensor([], size=(2, 0))" and f"{tl.tensor(1.5)}" == "tensor(1.5000)"
-    assert str(tl.zeros(2, 3).shape) == "Size([2, 3])" and str(tl.device("cpu")) == "cpu"
+    assert repr(tl.zeros(2, 0)) == "tensor([], size=(2, 0))" and f"{tl.tensor(1.5)}" == "1.5"
+    assert str(tl.zeros(2, 3).shape) == "tinygrad_lite.Size([2, 3])" and str(tl.device("cpu")) == "cpu"
+
+
+def test_answers_to_questions_about_devices_and_layouts():
+    x = tl.zeros(2, 4, 5, 3).permute(0, 3, 1, 2)
+    assert x.is_contiguous(memory_format=tl.channels_last) and not x.is_contiguous(memory_format=tl.contiguous_format)
+    assert x.is_cpu and not (x.is_mps or x.is_meta or x.is_conj() or x.is_pinned()) and x.get_device() == -1
+    assert x.layout is tl.strided and x.clone(memory_format=tl.preserve_format).real.shape == (2, 3, 4, 5)
+    assert not (tl.backends.mps.is_available() or tl.backends.cudnn.is_available() or tl.mps.is_available())
+    tl.backends.cuda.matmul.allow_tf32 = tl.backends.cudnn.benchmark = True
+    tl.set_float32_matmul_precision("high")
+    tl.set_default_device("cpu")
+    assert tl.get_float32_matmul_precision() == "highest" and tl.get_default_device() == tl.device("cpu")
+
+
+def test_tensors_under_their_old_names():
+    made = tl.LongTensor([1, 2]), tl.FloatTensor(2, 3), tl.BoolTensor([1, 0])
+    assert [t.type() for t in made] == [f"tinygrad_lite.{kind}Tensor" for kind in ("Long", "Float", "Bool")]
+    assert isinstance(made[0], tl.LongTensor) and not isinstance(made[0], tl.FloatTensor)
+    assert made[0].type(tl.DoubleTensor).dtype is tl.float64 and made[0].type("torch.HalfTensor").dtype is tl.float16
+
+
+def test_sizes_are_tuples():
+    shape = tl.zeros(2, 3).shape
+    made = shape + (1,), (1,) + shape, shape * 2, 2 * shape, shape[:1]  # noqa: RUF005
+    assert [tuple(m) for m in made] == [(2, 3, 1), (1, 2, 3), (2, 3, 2, 3), (2, 3, 2, 3), (2,)]
+    assert all(isinstance(m, tl.Size) for m in made) and shape.numel() == 6
+
+
+def test_matmul_in_place_makes_a_new_tensor():
+    x = y = tl.ones(2, 3)
+    x @= tl.ones(3, 4)
+    assert x.shape == (2, 4) and y.shape == (2, 3)

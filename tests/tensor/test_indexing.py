@@ -208,3 +208,11 @@ def test_bad_values():
     with pytest.raises((TypeError, ValueError)):
         x[0] = "a"
     assert x.sum().item() == 0
+
+
+def test_a_list_of_sequences_or_tensors_is_a_tuple():
+    x = tl.arange(6).reshape(2, 3)
+    assert x[[[0, 1], [2, 0]]].tolist() == [2, 3] and x[[tl.tensor([1]), 0]].tolist() == [3]
+    assert x[[0, 1]].tolist() == x.tolist() and x[[slice(1, 2), None, 0]].tolist() == [[3]]
+    x[[[0, 1], [0, 0]]] = 9
+    assert x.tolist() == [[9, 1, 2], [9, 4, 5]]

@@ -108,6 +108,21 @@ ERRORS = {
     "steps": (lambda: tl.linspace(0, 1, -1), RuntimeError, "linspace.*-1"),
     "eye": (lambda: tl.eye(-1), RuntimeError, "-1"),
     "overflow": (lambda: tl.tensor([300], dtype=tl.uint8), RuntimeError, "without overflow"),
+    "chance": (lambda: tl.bernoulli(tl.tensor([0.5, 2.0])), RuntimeError, "bernoulli.*2.0"),
+    "randint": (lambda: tl.randint(high=5), TypeError, "randint"),
+    "float steps": (lambda: tl.linspace(0, 1, 3.0), TypeError, "linspace.*3.0"),
+    "arange": (lambda: tl.arange(math.inf), RuntimeError, "arange.*inf"),
+    "sizes twice": (lambda: tl.zeros(2, size=(3,)), TypeError, "keyword"),
+    "full": (lambda: tl.full(2, 3), TypeError, r"full\(\): size"),
+    "keepdim": (lambda: tl.sum(tl.ones(2, 2), 0, 1), TypeError, "sum.*keepdim"),
+    "axis": (lambda: tl.sum(tl.ones(2, 2), dim=0, axis=1), TypeError, "'dim' and 'axis'"),
+    "number": (lambda: tl.maximum(tl.ones(1), 0), TypeError, r"maximum\(\): other"),
+    "number first": (lambda: tl.eq(0, tl.ones(1)), TypeError, r"eq\(\): input"),
+    "numbers": (lambda: tl.remainder(2, 3), TypeError, "remainder.*2 and 3"),
+    "hypot": (lambda: tl.hypot(tl.tensor([1]), tl.tensor([1])), RuntimeError, r"hypot.*i64\[1\]"),
+    "integer lerp": (lambda: tl.lerp(tl.tensor([1]), tl.tensor([1]), 0.5), RuntimeError, r"lerp.*i64\[1\]"),
+    "median": (lambda: tl.tensor([True]).median(), RuntimeError, r"median.*b1\[1\]"),
+    "negative weights": (lambda: tl.cov(tl.ones(2), aweights=-tl.ones(2)), RuntimeError, "aweights.*-1"),
     "finfo": (lambda: tl.finfo(tl.int32), TypeError, "int32"),
     "iinfo": (lambda: tl.iinfo(tl.float32), TypeError, "float32"),
     "default": (lambda: tl.set_default_dtype(tl.int32), TypeError, "int32"),
@@ -161,6 +176,7 @@ def test_default_dtype():
 
 def test_limits():
     assert tl.finfo(tl.float32).eps == 2**-23 and tl.finfo(tl.bfloat16).bits == 16
+    assert type(tl.finfo().eps) is float and tl.finfo().dtype == "float32" and tl.finfo(tl.float64).resolution == 1e-15
     assert tl.finfo(tl.float16).max == 65504 and tl.iinfo(tl.int8).min == -128
     assert tl.can_cast(tl.int32, tl.float16) and not tl.can_cast(tl.float32, tl.int64)
     assert tl.promote_types(tl.uint8, tl.int8) is tl.int16 and tl.result_type(tl.tensor([1]), 2.5) is tl.float32

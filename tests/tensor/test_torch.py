@@ -223,6 +223,12 @@ def _texts():
         lambda t: t.tensor([1.0, float("inf")]),
         lambda t: t.arange(40) * 0.5,
         lambda t: t.tensor([[100.5, 2.0], [-3.0, 4.0]]),
+        lambda t: t.ones(3, 200),
+        lambda t: t.arange(12000).reshape(20, 6, 100),
+        lambda t: t.zeros(2, 2, 2, 2, 3),
+        lambda t: t.tensor([1.0, 2000.0]),
+        lambda t: t.ones(20, dtype=t.float64, requires_grad=True),
+        lambda t: t.ones(15, requires_grad=True) * 2,
     ]
 
 

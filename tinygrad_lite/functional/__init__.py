@@ -26,6 +26,7 @@ from tinygrad_lite.functional import (
     transcendental,
 )
 from tinygrad_lite.functional.activations import *  # noqa: F403
+from tinygrad_lite.functional.common import numpy_names
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.control import *  # noqa: F403
 from tinygrad_lite.functional.convolution import *  # noqa: F403
@@ -74,3 +75,33 @@ __all__ = [
     *statistics.__all__,
     *transcendental.__all__,
 ]
+
+_FAMILIES = (
+    activations,
+    contraction,
+    control,
+    convolution,
+    ctc,
+    decomposition,
+    diagonals,
+    distances,
+    dropouts,
+    indexing,
+    joining,
+    losses,
+    movement,
+    nn,
+    normalization,
+    padding,
+    pointwise,
+    pooling,
+    reduction,
+    resampling,
+    sorting,
+    statistics,
+    transcendental,
+)
+for _family in _FAMILIES:
+    for _name in _family.__all__:
+        setattr(_family, _name, numpy_names(getattr(_family, _name)))
+        globals()[_name] = getattr(_family, _name)

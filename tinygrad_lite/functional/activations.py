@@ -268,6 +268,8 @@ def _over_axis(build: Callable[[Node, int], Node], input: Tensor, dim: int | Non
         dim = 0 if x.type.ndim in (0, 1, 3) else 1
     if not isinstance(dim, int):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
+    if x.dtype.kind != "f":
+        raise RuntimeError(f"softmax needs a floating tensor, or a floating dtype to convert it to, got {x.type}")
     movement.normalize_axis(dim, x.type.ndim)
     if not x.type.ndim:
         return wrap(movement.reshape(build(movement.reshape(x, (1,)), 0), ()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, bool_, float64, int64
 from tinygrad_lite.ops.elementwise import CAST
 
-__all__ = ["Scalar", "as_dtype", "axis_list", "fresh", "node_of", "sizes", "unary", "unwrap", "wrap"]
+__all__ = ["Scalar", "as_dtype", "axis_list", "fresh", "node_of", "numpy_names", "sizes", "unary", "unwrap", "wrap"]
 
 Scalar = bool | int | float
 _BUILTIN = {float: float64, int: int64, bool: bool_}
@@ -30,8 +32,12 @@ def as_dtype(dtype: Any, default: DType | None = None) -> DType:
     raise TypeError(f"dtype must be a tinygrad_lite dtype such as tinygrad_lite.float32, not {dtype!r}")
 
 
-def sizes(args: tuple[Any, ...], name: str = "size") -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence. TypeError unless all are integers."""
+def sizes(args: tuple[Any, ...], name: str = "size", named: Any = None) -> tuple[int, ...]:
+    """Sizes given one by one, as one sequence, or `named` by keyword. TypeError unless all are integers."""
+    if named is not None:
+        if args:
+            raise TypeError(f"{name} is given both by position, {args}, and by keyword, {named}")
+        args = (named,)
     given = args[0] if len(args) == 1 and isinstance(args[0], Sequence | np.ndarray) else args
     return tuple(_integer(n, name) for n in given)
 
@@ -49,6 +55,28 @@ def axis_list(dim: Any) -> int | tuple[int, ...] | None:
     if isinstance(dim, Sequence):
         return tuple(_integer(d, "dim") for d in dim) or None
     return _integer(dim, "dim")
+
+
+def numpy_names(function: Any) -> Any:
+    """`function`, that also takes `axis` for `dim` and `keepdims` for `keepdim`, as PyTorch's functions do."""
+    if not isinstance(function, FunctionType):
+        return function
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in known}
+    names = {other: name for other, name in names.items() if other not in known}
+    if not names:
+        return function
+
+    @functools.wraps(function)
+    def renaming(*args: Any, **kwargs: Any) -> Any:
+        for other in names.keys() & kwargs.keys():
+            if names[other] in kwargs:
+                raise TypeError(f"{function.__name__}() got both {names[other]!r} and {other!r}, which mean the same")
+            kwargs[names[other]] = kwargs.pop(other)
+        return function(*args, **kwargs)
+
+    return renaming
 
 
 def fresh(node: Node, *sources: Any) -> Tensor:

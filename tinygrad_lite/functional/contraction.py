@@ -11,6 +11,7 @@ from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ops import contract, create, movement, reduce
 from tinygrad_lite.ops import elementwise as ew
+from tinygrad_lite.ops.promote import promote_types
 
 __all__ = [
     "addbmm",
@@ -302,6 +303,8 @@ def cov(
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions of numbers but got {x.type}")
     x = movement.reshape(x, (1, x.type.size)) if x.type.ndim < 2 else x
     x = x if x.dtype.kind == "f" else ew.cast(x, ew.div(x, 1).dtype)
+    if aweights is not None:
+        x = ew.cast(x, promote_types(x.dtype, node_of(aweights, "aweights").dtype))
     weights = _weights(x, fweights, aweights)
     if weights is None:
         total: Any = float(x.shape[1])
@@ -328,6 +331,8 @@ def _weights(x: Node, fweights: Tensor | None, aweights: Tensor | None) -> Node 
         node = node_of(given, name)
         if node.shape != (x.shape[1],) or node.dtype.kind not in kinds:
             raise RuntimeError(f"cov(): expected {name} to be a vector of {x.shape[1]} numbers, got {node.type}")
+        if node.value is not None and (node.value < 0).any():
+            raise RuntimeError(f"cov(): {name} cannot be negative, got {node.value.min()}")
         node = ew.cast(node, x.dtype)
         found = node if found is None else ew.mul(found, node)
     return found

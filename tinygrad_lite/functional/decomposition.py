@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tinygrad_lite.functional import linalg
 from tinygrad_lite.functional.common import fresh, node_of, wrap
-from tinygrad_lite.functional.linalg import QRResult, SVDResult
+from tinygrad_lite.functional.linalg import QRResult
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ops import create, movement
 from tinygrad_lite.ops import elementwise as ew
@@ -82,13 +84,21 @@ def qr(input: Tensor, some: bool = True) -> QRResult:
     return linalg.qr(input, "reduced" if some else "complete")
 
 
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDResult:
+class USV(NamedTuple):
+    """Left singular vectors (columns), singular values, right singular vectors (columns)."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
     """(U, S, V) with input = U diag(S) Vᵀ, V and not its transpose; zeros for U and V without compute_uv."""
     if not compute_uv:
         node = node_of(input, "input")
         values = linalg.svdvals(input)
         m, n = node.shape[-2:]
         u, v = (wrap(create.zeros((*node.shape[:-2], k, k), node.dtype)) for k in (m, n))
-        return SVDResult(u, values, v)
+        return USV(u, values, v)
     u_, s, vh = ops.svd(node_of(input, "input"), not some)
-    return SVDResult(wrap(u_), wrap(s), wrap(ops.transposed(vh)))
+    return USV(wrap(u_), wrap(s), wrap(ops.transposed(vh)))

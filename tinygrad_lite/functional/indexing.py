@@ -10,14 +10,16 @@ import numpy as np
 
 from tinygrad_lite.described import refuse
 from tinygrad_lite.functional.common import Scalar, fresh, node_of, unwrap, wrap
+from tinygrad_lite.functional.reduction import vector_norm
 from tinygrad_lite.functional.sorting import argsort, sort, topk  # noqa: F401  (reductions look for them here)
 from tinygrad_lite.functional.statistics import cumsum
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.types import bool_, int64
+from tinygrad_lite.ir.types import DType, bool_, int64
 from tinygrad_lite.ops import composite, create, indexing, movement
 from tinygrad_lite.ops import elementwise as ew
+from tinygrad_lite.ops.graft import graft
 
 __all__ = [
     "argwhere",
@@ -421,12 +423,41 @@ def embedding(
 ) -> Tensor:
     """weight[input]; the row `padding_idx` gets no gradient. `sparse` changes nothing.
 
+    Args:
+        max_norm: rows that are looked up are first scaled down, in the table, to at most this norm_type-norm.
+        scale_grad_by_freq: divide a row's gradient by how often the row is looked up.
+
     Raises:
-        NotImplementedError: max_norm or scale_grad_by_freq. IndexError: an index outside the table.
+        IndexError: an index outside the table.
     """
-    if max_norm is not None or scale_grad_by_freq:
-        raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
-    return wrap(composite.embedding(node_of(weight, "weight"), node_of(input, "input"), padding_idx))
+    index = node_of(input, "input")
+    limit_rows(weight, index, max_norm, norm_type)
+    rows = composite.embedding(node_of(weight, "weight"), index, padding_idx)
+    return wrap(by_frequency(rows, index, weight.shape[0]) if scale_grad_by_freq else rows)
+
+
+def limit_rows(weight: Tensor, index: Node, max_norm: float | None, norm_type: float) -> None:
+    """Scale rows of the table that `index` names down to a norm_type-norm of max_norm, in place, outside autograd."""
+    if max_norm is None:
+        return
+    with mode.set(grad_enabled=False):
+        node = node_of(weight, "weight")
+        norms = vector_norm(wrap(ew.detach(node)), norm_type, 1, True)._read()
+        asked = ew.gt(movement.unsqueeze(_counts(index, node.shape[0], node.dtype), 1), 0)
+        long = ew.logical_and(asked, ew.gt(norms, float(max_norm)))
+        weight._write(ew.mul(node, ew.where(long, ew.div(float(max_norm), ew.add(norms, 1e-7)), 1.0)))
+
+
+def by_frequency(rows: Node, index: Node, size: int) -> Node:
+    """`rows`, looked up at `index` in a table of `size`, with gradients divided by how often the row was looked up."""
+    share = indexing.gather(_counts(index, size, rows.dtype), index)
+    return graft(ew.detach(rows), ew.div(rows, movement.unsqueeze(share, -1)))
+
+
+def _counts(index: Node, size: int, dtype: DType) -> Node:
+    """How often each row of a table of `size` is named."""
+    flat = movement.reshape(index, (index.type.size,))
+    return indexing.scatter_add(create.zeros((size,), dtype), flat, create.ones(flat.shape, dtype))
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

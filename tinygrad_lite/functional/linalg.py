@@ -147,17 +147,26 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return wrap(ops.transposed(ops.triangular(a, b, upper=not upper, unit=unitriangular)))
 
 
-def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+def pinv(
+    A: Tensor,
+    rcond: float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Tensor:
     """Pseudoinverses; singular values at or below max(atol, rtol · the largest) count as 0.
 
     Args:
-        atol, rtol: 0 and max(m, n) · eps by default; rtol is 0 where only atol is given.
+        atol, rtol: 0 and max(m, n) · eps by default; rtol is 0 where only atol is given. `rcond` is rtol's old name.
         hermitian: read the lower triangle alone.
 
     The gradient takes the rank as constant.
     """
     node = node_of(A, "A")
-    return fresh(ops.pinv(_hermitian(node, hermitian), _number(rtol), float(atol or 0.0)), node)
+    return fresh(
+        ops.pinv(_hermitian(node, hermitian), _number(rcond if rtol is None else rtol), float(atol or 0.0)), node
+    )
 
 
 def _number(x: Any) -> float | None:
@@ -523,10 +532,10 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Rows 1, x, x², … of N powers, by default as many as there are elements along the last dim."""
+    """Rows 1, x, x², … of N powers, by default as many as there are elements along the last dim; int64 of integers."""
     node = node_of(x, "x")
-    if not node.type.ndim:
-        raise RuntimeError("linalg.vander: expected a tensor with at least one dimension")
+    node = node if node.type.ndim else movement.reshape(node, (1,))
+    node = node if node.dtype.kind == "f" else ew.cast(node, int64)
     count = node.shape[-1] if N is None else int(N)
     if N is not None and count <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")

@@ -234,8 +234,14 @@ def slice_view(input: Tensor, starts: Sequence[int], stops: Sequence[int], steps
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` elements of an axis from `start` on."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.kind not in "iu"):
+        raise RuntimeError(f"narrow(): start must be an integer or a 0-d tensor of one, got {start._current().type}")
     axis = normalize_axis(dim, input.ndim)
     size = input.shape[axis]
+    if not -size <= start <= size:
+        raise IndexError(f"narrow(): start is out of range (expected to be in range of [{-size}, {size}], got {start})")
     first = int(start) + size if start < 0 else int(start)
     if not 0 <= first <= first + length <= size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -301,7 +307,7 @@ def sum_to_size(input: Tensor, *args: Any) -> Tensor:
     if extra < 0 or any(n not in (1, old) for n, old in zip(shape, node.shape[extra:], strict=True)):
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(node.shape)}.")
     axes = [a for a, old in enumerate(node.shape) if a < extra or shape[a - extra] != old]
-    total = ew.cast(reduce.sum(node, axes, keepdim=True), node.dtype) if axes else node
+    total = reduce.sum(node, axes, keepdim=True) if axes or not shape else node
     return fresh(movement.reshape(total, shape), node)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tinygrad_lite.functional.common import node_of, wrap
 from tinygrad_lite.functional.contraction import bilinear
 from tinygrad_lite.functional.distances import maybe
+from tinygrad_lite.functional.indexing import by_frequency, limit_rows
 from tinygrad_lite.functional.normalization import widened
 from tinygrad_lite.generator import default_generator
 from tinygrad_lite.handle import Tensor
@@ -36,7 +37,7 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x²) + eps) * weight over the last axes; eps defaults to the dtype's. arXiv:1910.07467."""
     x, shape = node_of(input, "input"), tuple(normalized_shape)
-    if x.type.ndim < len(shape) or x.shape[x.type.ndim - len(shape) :] != shape:
+    if not shape or x.type.ndim < len(shape) or x.shape[x.type.ndim - len(shape) :] != shape:
         raise RuntimeError(f"rms_norm: normalized_shape {list(shape)} must be the last sizes of input {x.type}")
     wide = widened(x)
     if eps is None:
@@ -103,14 +104,13 @@ def embedding_bag(
     """Sums, means or maxima of rows of `weight` (V, D) by bag: indices (B, L), or (N,) cut at `offsets` (B,): (B, D).
 
     `per_sample_weights`, of input's shape, multiply the rows (mode "sum"); `padding_idx` counts nowhere; an empty bag
-    gives 0. `sparse` changes nothing.
+    gives 0. max_norm and scale_grad_by_freq as for `embedding`. `sparse` changes nothing.
 
     Raises:
-        ValueError, RuntimeError: arguments that do not fit. NotImplementedError: max_norm, scale_grad_by_freq.
-        IndexError: an index outside the table.
+        ValueError, RuntimeError: arguments that do not fit. IndexError: an index outside the table.
     """
-    if max_norm is not None or scale_grad_by_freq:
-        raise NotImplementedError("embedding_bag: max_norm and scale_grad_by_freq are not supported")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("embedding_bag: max mode does not support scaling the gradient by the frequency")
     index, table = node_of(input, "input"), node_of(weight, "weight")
     scale = maybe(per_sample_weights, "per_sample_weights")
     _check_bags(index, table, scale, offsets, mode)
@@ -119,7 +119,11 @@ def embedding_bag(
         if not -table.shape[0] <= padding_idx < table.shape[0]:
             raise RuntimeError(f"padding_idx must be within the number of embeddings, got {padding_idx}")
         counted = ew.ne(index, padding_idx % table.shape[0])
+    if max_norm is not None:
+        limit_rows(weight, index, max_norm, norm_type)
+        table = weight._read()
     rows = indexing.gather(table, index)  # (B, L, D) or (N, D)
+    rows = by_frequency(rows, index, table.shape[0]) if scale_grad_by_freq else rows
     rows = rows if scale is None else ew.mul(rows, movement.unsqueeze(scale, -1))
     if offsets is None:
         return wrap(_reduced_bags(rows, counted, mode))

@@ -218,4 +218,5 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     wide = widened(x)
     squares = padded(ew.mul(wide, wide), [(size // 2, (size - 1) // 2), *rest])
     mean = ew.div(reduce.sum(window(squares, (1,), (size,)), -1), float(size))
-    return wrap(ew.cast(ew.div(wide, ew.pow(ew.add(ew.mul(mean, alpha), k), beta)), x.dtype))
+    result = ew.div(wide, ew.pow(ew.add(ew.mul(mean, alpha), k), beta))
+    return wrap(ew.cast(result, x.dtype) if x.dtype.kind == "f" else result)

@@ -76,6 +76,10 @@ def _along(x: Node, axis: int, before: int, after: int, mode: str) -> Node:
         raise RuntimeError(
             f"pad: mode {mode!r} takes at most {limit} elements at dim {axis} of {x.type}, got ({before}, {after})"
         )
+    if mode == "circular" and min(before, after) < 0:  # what is left goes round
+        first = max(-before, 0)
+        x = movement.narrow(x, axis, first, size - first - max(-after, 0))
+        before, after = max(before, 0), max(after, 0)
     head, tail = _CONTINUED[mode]
     parts = [x]
     if before > 0:

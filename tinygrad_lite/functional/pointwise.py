@@ -13,7 +13,7 @@ from tinygrad_lite.functional.common import Scalar, fresh, node_of, unary, unwra
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf
-from tinygrad_lite.ir.types import DType, bool_, float64, limits
+from tinygrad_lite.ir.types import DType, bool_, filling, float64, limits
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import promote, special
 from tinygrad_lite.ops.promote import Operand
@@ -127,7 +127,9 @@ reciprocal = unary(lambda x: ew.div(1.0, x), "reciprocal", "1 / x.")
 sqrt = unary(ew.sqrt, "sqrt", "Square root; NaN below 0.")
 rsqrt = unary(ew.rsqrt, "rsqrt", "1 / sqrt(x).")
 abs = absolute = unary(ew.abs, "abs", "|x|; its gradient at 0 is 0.")
-sign = sgn = unary(ew.sign, "sign", "-1, 0 or 1; NaN stays. Its gradient is 0.")
+sign = sgn = unary(
+    lambda x: x if x.dtype is bool_ else ew.sign(x), "sign", "-1, 0 or 1; 0 for NaN; bools stay. Its gradient is 0."
+)
 floor = unary(ew.floor, "floor", "The largest integer not above x.")
 ceil = unary(special.ceil, "ceil", "The smallest integer not below x.")
 trunc = fix = unary(special.trunc, "trunc", "The integer part, towards 0.")
@@ -227,37 +229,57 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 # ---- two operands -----------------------------------------------------------------------------------------
 
 
-def _binary(build: Callable[[Operand, Operand], Node], name: str, doc: str) -> Callable[[Value, Value], Tensor]:
+def _binary(
+    build: Callable[[Operand, Operand], Node], name: str, doc: str, tensors: int = 0, floating: bool = False
+) -> Callable[[Value, Value], Tensor]:
+    """`tensors`: how many of the two, from the first, may not be numbers; `floating`: they may not be integers."""
+
     def function(input: Value, other: Value) -> Tensor:
-        return wrap(build(unwrap(input), unwrap(other)))
+        a = node_of(input, f"{name}(): input") if tensors > 0 else unwrap(input)
+        b = node_of(other, f"{name}(): other") if tensors > 1 else unwrap(other)
+        if floating and promote.result_type((a, b)).kind != "f":
+            raise RuntimeError(f"{name}(): needs floating tensors, got {_shown(a)} and {_shown(b)}")
+        if name not in ("mul", "floor_divide"):  # PyTorch multiplies two numbers, and so do add, sub and div
+            _some_tensor(name, a, b)
+        return wrap(build(a, b))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc + " Broadcasts and promotes."
     return function
 
 
+def _some_tensor(name: str, a: Operand, b: Operand) -> None:
+    """TypeError unless one of them is a tensor."""
+    if not isinstance(a, Node) and not isinstance(b, Node):
+        raise TypeError(f"{name}() needs a tensor among its arguments, got {a!r} and {b!r}")
+
+
+def _shown(x: Operand) -> str:
+    return str(x.type) if isinstance(x, Node) else repr(x)
+
+
 mul = multiply = _binary(ew.mul, "mul", "input * other.")
-maximum = _binary(ew.maximum, "maximum", "The larger of two; NaN wins; ties share the gradient.")
-minimum = _binary(ew.minimum, "minimum", "The smaller of two; NaN wins; ties share the gradient.")
+maximum = _binary(ew.maximum, "maximum", "The larger of two; NaN wins; ties share the gradient.", 2)
+minimum = _binary(ew.minimum, "minimum", "The smaller of two; NaN wins; ties share the gradient.", 2)
 floor_divide = _binary(ew.floor_divide, "floor_divide", "floor(input / other).")
 remainder = _binary(ew.remainder, "remainder", "input - other * floor(input / other), which has the sign of other.")
-fmod = _binary(special.fmod, "fmod", "input - other * trunc(input / other), which has the sign of input.")
-copysign = _binary(special.copysign, "copysign", "|input| with the sign of other, that of -0.0 included.")
-nextafter = _binary(special.nextafter, "nextafter", "The number next to input on the way to other.")
-eq = _binary(ew.eq, "eq", "input == other.")
-ne = not_equal = _binary(ew.ne, "ne", "input != other.")
-lt = less = _binary(ew.lt, "lt", "input < other.")
-le = less_equal = _binary(ew.le, "le", "input <= other.")
-gt = greater = _binary(ew.gt, "gt", "input > other.")
-ge = greater_equal = _binary(ew.ge, "ge", "input >= other.")
-logical_and = _binary(ew.logical_and, "logical_and", "Whether both are nonzero.")
-logical_or = _binary(ew.logical_or, "logical_or", "Whether one is nonzero.")
-logical_xor = _binary(lambda a, b: ew.ne(_truth(a), _truth(b)), "logical_xor", "Whether just one is nonzero.")
+fmod = _binary(special.fmod, "fmod", "input - other * trunc(input / other), which has the sign of input.", 1)
+copysign = _binary(special.copysign, "copysign", "|input| with the sign of other, that of -0.0 included.", 1)
+nextafter = _binary(special.nextafter, "nextafter", "The number next to input on the way to other.", 2, True)
+eq = _binary(ew.eq, "eq", "input == other.", 1)
+ne = not_equal = _binary(ew.ne, "ne", "input != other.", 1)
+lt = less = _binary(ew.lt, "lt", "input < other.", 1)
+le = less_equal = _binary(ew.le, "le", "input <= other.", 1)
+gt = greater = _binary(ew.gt, "gt", "input > other.", 1)
+ge = greater_equal = _binary(ew.ge, "ge", "input >= other.", 1)
+logical_and = _binary(ew.logical_and, "logical_and", "Whether both are nonzero.", 2)
+logical_or = _binary(ew.logical_or, "logical_or", "Whether one is nonzero.", 2)
+logical_xor = _binary(lambda a, b: ew.ne(_truth(a), _truth(b)), "logical_xor", "Whether just one is nonzero.", 2)
 fmax = _binary(
-    lambda a, b: ew.where(_wins(ew.ge, a, b), a, b), "fmax", "The larger of two, the number where the other is NaN."
+    lambda a, b: ew.where(_wins(ew.ge, a, b), a, b), "fmax", "The larger of two, the number where the other is NaN.", 2
 )
 fmin = _binary(
-    lambda a, b: ew.where(_wins(ew.le, a, b), a, b), "fmin", "The smaller of two, the number where the other is NaN."
+    lambda a, b: ew.where(_wins(ew.le, a, b), a, b), "fmin", "The smaller of two, the number where the other is NaN.", 2
 )
 
 
@@ -290,6 +312,7 @@ def sub(input: Value, other: Value, *, alpha: Scalar = 1) -> Tensor:
 
 def rsub(input: Value, other: Value, *, alpha: Scalar = 1) -> Tensor:
     """other - alpha * input. Broadcasts and promotes."""
+    node_of(input, "rsub(): input")
     return sub(other, input, alpha=alpha)
 
 
@@ -326,6 +349,7 @@ def true_divide(input: Value, other: Value) -> Tensor:
 def pow(input: Value, exponent: Value) -> Tensor:
     """input ** exponent; small constant powers become products and roots. 0 ** 0 is 1."""
     a, b = unwrap(input), unwrap(exponent)
+    _some_tensor("pow", a, b)
     if isinstance(a, Node) and not isinstance(b, Node) and a.dtype is not bool_:
         short = _constant_power(a, b)
         if short is not None:
@@ -351,7 +375,8 @@ def _constant_power(x: Node, exponent: Scalar) -> Node | None:
 def float_power(input: Value, exponent: Value) -> Tensor:
     """input ** exponent in float64."""
     a, b = (ew.cast(x, float64) if isinstance(x, Node) else float(x) for x in (unwrap(input), unwrap(exponent)))
-    return wrap(ew.power(a, b) if isinstance(a, Node) or isinstance(b, Node) else ew.as_node(a**b, float64))
+    _some_tensor("float_power", a, b)
+    return wrap(ew.power(a, b))
 
 
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
@@ -368,6 +393,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 def _bits(bools: Callable[..., Node], integers: Callable[..., Node], symbol: str, name: str) -> Callable[..., Tensor]:
     def function(input: Value, other: Value) -> Tensor:
         operands = [unwrap(input), unwrap(other)]
+        _some_tensor(name, *operands)
         dtype = promote.result_type(operands)
         if dtype.kind == "f":
             shown = ", ".join(str(o.type) if isinstance(o, Node) else repr(o) for o in operands)
@@ -415,10 +441,12 @@ def clamp(input: Tensor, min: Value | None = None, max: Value | None = None) -> 
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     result = node
-    if min is not None:
-        result = _limited(result, unwrap(min), ew.lt)
-    if max is not None:
-        result = _limited(result, unwrap(max), ew.gt)
+    for bound, beyond in ((min, ew.lt), (max, ew.gt)):
+        if bound is not None:
+            limit = unwrap(bound)
+            if isinstance(limit, int) and node.dtype.kind in "iu":
+                limit = filling(limit, node.dtype)
+            result = _limited(result, limit, beyond)
     return wrap(result)
 
 
@@ -465,14 +493,17 @@ def masked_fill(input: Tensor, mask: Tensor, value: Value) -> Tensor:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask {where_.type}")
     if isinstance(fill, Node) and fill.type.ndim:
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got {fill.type}")
+    fill = fill if isinstance(fill, Node) else filling(fill, node.dtype)
     return wrap(ew.where(where_, ew.as_node(fill, node.dtype), node))
 
 
 def lerp(input: Tensor, end: Tensor, weight: Value) -> Tensor:
-    """input + weight * (end - input), computed from the nearer end. RuntimeError unless of one dtype."""
+    """input + weight * (end - input), computed from the nearer end. RuntimeError unless of one floating dtype."""
     a, b, w = node_of(input, "input"), node_of(end, "end"), unwrap(weight)
     if a.dtype is not b.dtype or (isinstance(w, Node) and w.dtype is not a.dtype):
         raise RuntimeError(f"lerp: expected one dtype, got input {a.type}, end {b.type} and weight {w}")
+    if a.dtype.kind != "f":
+        raise RuntimeError(f"lerp: needs floating tensors, got {a.type}")
     apart = ew.sub(b, a)
     near = ew.add(a, ew.mul(w, apart))
     if not isinstance(w, Node):

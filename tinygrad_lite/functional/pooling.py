@@ -56,6 +56,8 @@ def _windows(
     sizes = each_axis(kernel_size, dims, "kernel_size")
     steps = sizes if stride is None or stride == [] else each_axis(stride, dims, "stride")
     amounts, gaps = each_axis(padding, dims, "padding"), each_axis(dilation, dims, "dilation")
+    if name.startswith("max") and 0 in x.shape[-dims - 1 :]:
+        raise RuntimeError(f"{name}: sizes other than the batch's must be positive, got {x.type}")
     return Pool(name, x.shape, sizes, steps, amounts, gaps, ceil_mode)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tinygrad_lite.functional import pointwise
@@ -184,19 +185,20 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether one of the elements is nonzero; of uint8 as uint8, else as bool."""
-    return _truth(reduce.any(node_of(input, "input"), axis_list(dim), keepdim), input)
+    """Whether one of the elements is nonzero; of uint8 as uint8, else as bool. An empty `dim` reduces nothing."""
+    return _decided(reduce.any, input, dim, keepdim)
 
 
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements are nonzero; of uint8 as uint8, else as bool."""
-    return _truth(reduce.all(node_of(input, "input"), axis_list(dim), keepdim), input)
+    """Whether all elements are nonzero; of uint8 as uint8, else as bool. An empty `dim` reduces nothing."""
+    return _decided(reduce.all, input, dim, keepdim)
 
 
-def _truth(node: Node, input: Tensor) -> Tensor:
-    if input.dtype is uint8:
-        return wrap(ew.cast(node, uint8))
-    return fresh(node, input._read())
+def _decided(rule: Any, input: Tensor, dim: Dim, keepdim: bool) -> Tensor:
+    node = node_of(input, "input")
+    nothing = isinstance(dim, Sequence) and not dim
+    truth = ew.truth(node) if nothing else rule(node, axis_list(dim), keepdim)
+    return wrap(ew.cast(truth, uint8)) if node.dtype is uint8 else fresh(truth, node)
 
 
 # ---- spread ---------------------------------------------------------------------------------------------------
@@ -278,9 +280,17 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
 def norm(
     input: Tensor, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
-    """(Σ |x|^p)^(1/p) over `dim`; p may be inf, -inf or 0; "fro" is 2. Its gradient at 0 is 0."""
+    """(Σ |x|^p)^(1/p) over `dim`; p may be inf, -inf or 0; "fro" is 2. Its gradient at 0 is 0.
+
+    p "nuc" is the sum of a matrix's singular values, over two dims.
+    """
+    if p == "nuc":
+        from tinygrad_lite.functional.linalg import matrix_norm
+
+        axes = tuple(range(input.ndim)) if dim is None else dim
+        return matrix_norm(input, "nuc", axes, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}; for 'nuc' see linalg.matrix_norm")
+        raise RuntimeError(f"norm: p must be a number or 'fro', or 'nuc', got {p!r}")
     return vector_norm(input, 2.0 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)
 
 
@@ -319,6 +329,7 @@ def _norm(x: Node, order: float, axes: Any, keepdim: bool) -> Node:
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
+    node_of(input, "input"), node_of(other, "other")
     return vector_norm(pointwise.sub(input, other), p)
 
 

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tinygrad_lite.functional.common import fresh, node_of, wrap
 from tinygrad_lite.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.types import float32, float64, int64
+from tinygrad_lite.ir.record import leaf
+from tinygrad_lite.ir.types import float32, float64, int64, uint8
 from tinygrad_lite.ops import contract, create, indexing, movement, special
 from tinygrad_lite.ops import elementwise as ew
 
@@ -44,11 +47,13 @@ def interpolate(
 ) -> Tensor:
     """(N, C, *S) resampled to `size`, or to floor(S · scale_factor).
 
-    Modes: "nearest", "nearest-exact", "area"; "linear", "bilinear", "trilinear" (1, 2, 3 axes), "bicubic" (2).
-    `align_corners` maps corner pixels' centres onto each other, instead of the corners of the images.
+    Modes: "nearest", "nearest-exact", "area"; "linear", "bilinear", "trilinear" (1, 2, 3 axes), "bicubic" (2). With
+    `antialias` a smaller result averages over all that a pixel of it covers ("bilinear", "bicubic"). `align_corners`
+    maps corner pixels' centres onto each other, instead of the corners of the images. Bytes are computed in float32,
+    rounded and kept within 0 … 255.
 
     Raises:
-        ValueError: options that do not fit. NotImplementedError: a mode for another number of axes, antialias.
+        ValueError: options that do not fit. NotImplementedError: a mode for another number of axes.
     """
     x = node_of(input, "input")
     dims = x.type.ndim - 2
@@ -63,18 +68,23 @@ def interpolate(
         raise NotImplementedError(f"interpolate: unknown mode {mode!r}")
     if not exact and dims not in _MODES[mode]:
         raise NotImplementedError(f"Got {x.type.ndim}D input, but {mode} mode needs {_MODES[mode][0] + 2}D input")
-    if antialias:
-        if mode not in ("bilinear", "bicubic"):
-            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
-        raise NotImplementedError("interpolate: antialias=True is not supported")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
     sizes, factors = _target(x.shape[2:], size, scale_factor, recompute_scale_factor)
     if min(*sizes, *x.shape[1:]) < 1:
         raise RuntimeError(f"Input and output sizes should be greater than 0, got {x.type} and size {list(sizes)}")
     if mode == "area":
         pools = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
         return pools[dims](input, sizes)
+    bytes_ = x.dtype is uint8 and not exact
+    x = ew.cast(x, float32) if bytes_ else x
     for i, (wanted, factor) in enumerate(zip(sizes, factors, strict=True)):
-        x = _resampled(x, 2 + i, wanted, factor, mode, bool(align_corners))
+        if antialias:
+            x = _smoothed(x, 2 + i, wanted, factor, mode, bool(align_corners))
+        else:
+            x = _resampled(x, 2 + i, wanted, factor, mode, bool(align_corners))
+    if bytes_:
+        x = ew.cast(ew.minimum(ew.maximum(special.round(x), 0.0), 255.0), uint8)
     return wrap(x) if x is not node_of(input) else input.clone()
 
 
@@ -121,6 +131,34 @@ def _resampled(x: Node, axis: int, wanted: int, factor: float | None, mode: str,
     if wanted == length:  # as PyTorch has it, whatever the factor
         return x
     return _linear(x, axis, ew.maximum(at, 0.0))
+
+
+def _smoothed(x: Node, axis: int, wanted: int, factor: float | None, mode: str, align: bool) -> Node:
+    """Along an axis, by a filter as wide as a pixel of the result (at least as one of x's), as Pillow does: a product
+    with the matrix of its weights."""
+    length = x.shape[axis]
+    step = (length - 1) / (wanted - 1) if align and wanted > 1 else 1.0 / factor if factor else length / wanted
+    step = 0.0 if align and wanted == 1 else step
+    wide = max(step, 1.0)
+    reach = wide * (2.0 if mode == "bicubic" else 1.0)
+    centres = (np.arange(wanted) + 0.5) * step
+    first = np.maximum(np.trunc(centres - reach + 0.5), 0)[:, None]
+    last = np.minimum(np.trunc(centres + reach + 0.5), length)[:, None]
+    pixels = np.arange(length)[None]
+    apart = np.abs((pixels - centres[:, None] + 0.5) / wide)
+    weights = _bicubic_filter(apart) if mode == "bicubic" else np.maximum(1.0 - apart, 0.0)
+    weights = np.where((pixels >= first) & (pixels < last), weights, 0.0)
+    shares = np.ascontiguousarray((weights / weights.sum(1, keepdims=True)).T, x.dtype.working.numpy)
+    matrix = wrap(leaf(shares))._read()
+    moved = contract.matmul(ew.cast(movement.move_axis(x, axis, x.type.ndim - 1), x.dtype.working), matrix)
+    return ew.cast(movement.move_axis(moved, x.type.ndim - 1, axis), x.dtype)
+
+
+def _bicubic_filter(d: Any, a: float = -0.5) -> Any:
+    """Keys' kernel (1981), with the coefficient that Pillow takes, of distances d >= 0."""
+    near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+    far = (((d - 5.0) * d + 8.0) * d - 4.0) * a
+    return np.where(d < 1.0, near, np.where(d < 2.0, far, 0.0))
 
 
 def _nearest(x: Node, axis: int, wanted: int, factor: float | None, shift: float) -> Node:
@@ -270,7 +308,7 @@ def grid_sample(
     if mode == "bicubic":
         return wrap(sampler.cubic(at))
     at = [sampler.within(a, n) for a, n in zip(at, lengths, strict=True)]
-    return wrap(sampler.nearest(at) if mode == "nearest" else sampler.linear(at))
+    return wrap(ew.cast(sampler.nearest(at) if mode == "nearest" else sampler.linear(at), x.dtype))
 
 
 def _check_grid(x: Node, g: Node, mode: str, padding_mode: str) -> None:

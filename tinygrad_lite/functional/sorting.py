@@ -227,7 +227,8 @@ def _even_edges(node: Node, bins: int, span: Sequence[float] | None) -> Node:
             raise RuntimeError(f"histogram: range must be (low, high), got {span}")
         low, high = (ew.as_node(float(v), node.dtype) for v in span)
     else:
-        low, high = (reduce.min(node), reduce.max(node)) if node.type.size else (create.zeros((), node.dtype),) * 2
+        ends = (reduce.min(node), reduce.max(node)) if node.type.size else (0.0, 1.0)
+        low, high = (ew.as_node(v, node.dtype) for v in ends)
     same = ew.cast(ew.eq(low, high), node.dtype)
     low, high = ew.sub(low, ew.mul(same, 0.5)), ew.add(high, ew.mul(same, 0.5))
     step = ew.div(ew.sub(high, low), float(bins))

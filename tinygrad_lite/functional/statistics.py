@@ -159,6 +159,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 def _median(input: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
     x, axis = _rows(input, dim)
+    if x.dtype.kind == "b":
+        raise RuntimeError(f"median(): not defined for bool tensors, got {x.type}")
     if not x.shape[axis]:
         if dim is None and x.dtype.kind == "f":
             return wrap(ew.mul(reduce.sum(x), math.nan))

@@ -88,12 +88,14 @@ deg2rad = unary(lambda x: ew.mul(x, math.pi / 180), "deg2rad", "Degrees to radia
 rad2deg = unary(lambda x: ew.mul(x, 180 / math.pi), "rad2deg", "Radians to degrees.")
 sinc = unary(lambda x: _sinc(x), "sinc", "sin(πx) / (πx), 1 at 0.")
 
-atan2 = arctan2 = _binary(special.atan2, "atan2", "The angle of the point (other, input).")
-hypot = _binary(special.hypot, "hypot", "sqrt(input² + other²) without overflow.")
-logaddexp = _binary(special.logaddexp, "logaddexp", "log(exp(input) + exp(other)) without overflow.")
-logaddexp2 = _binary(lambda a, b: _logaddexp2(a, b), "logaddexp2", "log2(2**input + 2**other) without overflow.")
+atan2 = arctan2 = _binary(special.atan2, "atan2", "The angle of the point (other, input).", 2)
+hypot = _binary(special.hypot, "hypot", "sqrt(input² + other²) without overflow.", 2, True)
+logaddexp = _binary(special.logaddexp, "logaddexp", "log(exp(input) + exp(other)) without overflow.", 2, True)
+logaddexp2 = _binary(
+    lambda a, b: _logaddexp2(a, b), "logaddexp2", "log2(2**input + 2**other) without overflow.", 2, True
+)
 xlogy = _binary(lambda a, b: _xlogy(a, b), "xlogy", "input * log(other), 0 where input is 0 and other is not NaN.")
-ldexp = _binary(lambda a, b: ew.mul(a, special.exp2(b)), "ldexp", "input * 2**other.")
+ldexp = _binary(lambda a, b: ew.mul(a, special.exp2(b)), "ldexp", "input * 2**other.", 2)
 
 
 def _sinc(x: Node) -> Node:

@@ -9,7 +9,7 @@ from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
-from tinygrad_lite.tensor import Tensor, empty, where, zeros
+from tinygrad_lite.tensor import Tensor, empty
 
 
 class Embedding(Module):
@@ -20,11 +20,11 @@ class Embedding(Module):
     Args:
         padding_idx: a row that starts at zero and gets no gradient.
         max_norm: rows that are looked up are first scaled down, in the table, to at most this norm_type-norm.
+        scale_grad_by_freq: divide a row's gradient by how often the row is looked up in the call.
         sparse: changes nothing: gradients are dense.
 
     Raises:
         ValueError: padding_idx lies outside the table, or _weight has another shape.
-        NotImplementedError: scale_grad_by_freq.
     """
 
     def __init__(
@@ -42,14 +42,12 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if scale_grad_by_freq:
-            raise NotImplementedError("Embedding: scale_grad_by_freq is not supported")
         if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
             given = tuple(_weight.shape)
             raise ValueError(f"Embedding: _weight has shape {given}, expected {(num_embeddings, embedding_dim)}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = _row(padding_idx, num_embeddings)
-        self.max_norm, self.norm_type = max_norm, norm_type
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
         self.weight = Parameter(given, requires_grad=not _freeze)
         if _weight is None:
@@ -80,16 +78,7 @@ class Embedding(Module):
         return cls(*embeddings.shape, *options, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.max_norm is not None:
-            self._renormalise(input)
-        return F.embedding(input, self.weight, self.padding_idx)
-
-    def _renormalise(self, index: Tensor) -> None:
-        with no_grad():
-            asked = zeros(self.num_embeddings, 1).scatter(0, index.reshape(-1, 1), 1.0)
-            norms = F.norm(self.weight, self.norm_type, dim=1, keepdim=True)
-            long = (asked > 0) & (norms > self.max_norm)
-            self.weight.copy_(where(long, self.weight * (self.max_norm / (norms + 1e-7)), self.weight))
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
     def extra_repr(self) -> str:
         padding = f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
@@ -132,11 +121,10 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq:
-            raise NotImplementedError("EmbeddingBag: max_norm and scale_grad_by_freq are not supported")
         if mode not in ("sum", "mean", "max"):
             raise ValueError(f"EmbeddingBag: mode must be sum, mean or max, not {mode!r}")
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.include_last_offset, self.padding_idx = include_last_offset, _row(padding_idx, num_embeddings)
         given = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
         self.weight = Parameter(given)
@@ -155,6 +143,9 @@ class EmbeddingBag(Module):
             input,
             self.weight,
             offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
             mode=self.mode,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
