@@ -67,7 +67,9 @@ ARGUMENTS = """Left out of functions that are here:
 * `from_numpy` and `numpy()` share memory one way: an array's later changes show in the tensor made of it, while a
   tensor's in-place methods bind it to new memory, and leave arrays alone.
 * Accepted here and not there: numbers in lists and arrays on the right of `x[...] =`, int32 class indices in
-  `cross_entropy` and `nll_loss`, several dims in `prod`, arrays with negative strides in `from_numpy`.""".splitlines()
+  `cross_entropy` and `nll_loss`, integer targets of `binary_cross_entropy_with_logits`, several dims in `prod`,
+  arrays with negative strides in `from_numpy`. `binary_cross_entropy` of numbers outside [0, 1] is NaN, not an error:
+  no value is read.""".splitlines()
 
 
 def resolve(path: str) -> object:

@@ -223,7 +223,10 @@ def arange(
             raise TypeError("arange() needs an end")
         start = 0
     kind = None if dtype is None else as_dtype(dtype)
-    return _made(create.arange(_number(start), _number(end), _number(step), kind), device, requires_grad)
+    numbers = [_number(x) for x in (start, end, step)]
+    if kind is not None and kind.kind != "f":  # PyTorch counts in the dtype
+        numbers = [int(x) if isinstance(x, float) and math.isfinite(x) else x for x in numbers]
+    return _made(create.arange(*numbers, kind), device, requires_grad)
 
 
 def _number(x: Any) -> Any:
@@ -236,6 +239,11 @@ def _number_of_steps(name: str, steps: int) -> int:
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
     return int(steps)
+
+
+def _ends(start: Scalar | Tensor, end: Scalar | Tensor, dtype: DType) -> tuple[Any, Any]:
+    a, b = _number(start), _number(end)
+    return (a, b) if dtype.kind == "f" else (int(a), int(b))
 
 
 def _line(start: Scalar, end: Scalar, steps: int) -> Node:
@@ -258,9 +266,13 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values from start to end, both included. RuntimeError where steps < 0."""
-    line = _line(_number(start), _number(end), _number_of_steps("linspace", steps))
-    return _made(ew.cast(line, as_dtype(dtype, get_default_dtype())), device, requires_grad)
+    """`steps` values from start to end, both included; of an integer dtype both are cut to integers first.
+
+    RuntimeError where steps < 0.
+    """
+    kind = as_dtype(dtype, get_default_dtype())
+    line = _line(*_ends(start, end, kind), _number_of_steps("linspace", steps))
+    return _made(ew.cast(line, kind), device, requires_grad)
 
 
 def logspace(
@@ -276,8 +288,7 @@ def logspace(
     """base ** linspace(start, end, steps); of an integer dtype start and end are cut to integers first. RuntimeError
     where steps < 0."""
     kind = as_dtype(dtype, get_default_dtype())
-    ends = [_number(x) if kind.kind == "f" else int(_number(x)) for x in (start, end)]
-    line = _line(*ends, _number_of_steps("logspace", steps))
+    line = _line(*_ends(start, end, kind), _number_of_steps("logspace", steps))
     powers = ew.power(ew.as_node(float(base), float64), line)
     return _made(ew.cast(powers, kind), device, requires_grad)
 

@@ -485,3 +485,14 @@ call(
     grad=False,
 )
 call("histogram of nothing", lambda T, x: tuple(T.histogram(x, 3)), reals(0), grad=False)
+call(
+    "integers counted in the dtype",
+    lambda T: (
+        T.arange(2.1, -2.9, -1.0, dtype=T.int64),
+        T.arange(0.1, -7.9, -4.0, dtype=T.int16),
+        T.linspace(4.3, -3, 50, dtype=T.int64),
+    ),
+)
+call("diff of nothing but ends", lambda T, x: T.diff(x, 0, 1, prepend=x, append=x), X[0])
+call("square of bools", lambda T, x: T.square(x), ints(3) > 0)
+call("gather from a scalar", lambda T, x: x.gather(0, T.tensor([0, 0])), reals())

@@ -58,7 +58,10 @@ def _index(x: Any, name: str) -> Node:
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and likewise for others. `sparse_grad` changes nothing."""
-    return wrap(indexing.take_along(node_of(input, "input"), _index(index, "gather(): index"), dim))
+    x, picks = node_of(input, "input"), _index(index, "gather(): index")
+    if not x.type.ndim and picks.type.ndim == 1:  # a scalar is a vector of one
+        x = movement.reshape(x, (1,))
+    return wrap(indexing.take_along(x, picks, dim))
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from tinygrad_lite.functional.common import Scalar, fresh, node_of, unary, unwra
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import leaf
-from tinygrad_lite.ir.types import DType, bool_, filling, float64, limits
+from tinygrad_lite.ir.types import DType, bool_, filling, float64, int64, limits
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops import promote, special
 from tinygrad_lite.ops.promote import Operand
@@ -122,7 +122,12 @@ def _is_nan(x: Node) -> Node:
     return ew.ne(x, x)
 
 
-square = unary(lambda x: ew.mul(x, x), "square", "x².")
+def _square(x: Node) -> Node:
+    number = ew.cast(x, int64) if x.dtype is bool_ else x
+    return ew.mul(number, number)
+
+
+square = unary(_square, "square", "x²; of bools in int64.")
 reciprocal = unary(lambda x: ew.div(1.0, x), "reciprocal", "1 / x.")
 sqrt = unary(ew.sqrt, "sqrt", "Square root; NaN below 0.")
 rsqrt = unary(ew.rsqrt, "rsqrt", "1 / sqrt(x).")

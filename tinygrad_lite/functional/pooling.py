@@ -54,7 +54,7 @@ def _windows(
 ) -> Pool:
     batched(x, dims, name)  # raises for another number of axes
     sizes = each_axis(kernel_size, dims, "kernel_size")
-    steps = sizes if stride is None or stride == [] else each_axis(stride, dims, "stride")
+    steps = sizes if stride is None or stride in ([], ()) else each_axis(stride, dims, "stride")
     amounts, gaps = each_axis(padding, dims, "padding"), each_axis(dilation, dims, "dilation")
     if name.startswith("max") and 0 in x.shape[-dims - 1 :]:
         raise RuntimeError(f"{name}: sizes other than the batch's must be positive, got {x.type}")

@@ -80,6 +80,8 @@ def diff(
     if not node.type.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     axis = movement.normalize_axis(dim, node.type.ndim)
+    if n == 0:
+        return fresh(node, node)
     ends = [None if end is None else node_of(end, "prepend or append") for end in (prepend, append)]
     parts = [part for part in (ends[0], node, ends[1]) if part is not None]
     node = movement.concat(parts, axis) if len(parts) > 1 else node
