@@ -94,7 +94,10 @@ TRANSFORMS = {
         lambda x, y: F.grad(lambda x: F.vmap(f, (None, 0))(x, t.stack([x, y])).sin().sum())(x)
     ),
     "vmap of jvp": lambda t, F, f: lambda x, y: F.vmap(lambda d: F.jvp(f, (x, y), (d, y))[1])(t.stack([x, y])),
-    "linearize": lambda t, F, f: lambda x, y: F.linearize(f, x, y)[1](direction(t, x), y),
+    # PyTorch 2.13's own linearize loses writes in place: compare with its jvp
+    "linearize": lambda t, F, f: (
+        lambda x, y: (F.linearize(f, x, y)[1] if t is tl else lambda *v: F.jvp(f, (x, y), v)[1])(direction(t, x), y)
+    ),
 }
 
 
