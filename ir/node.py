@@ -54,14 +54,13 @@ class Node:
     """op applied to inputs under attrs; `value` is its array in eager mode and None in a trace.
 
     `serial` grows with creation, so inputs always precede users. A node recorded before its `storage` was last written
-    must not be read again; `dense` says that it fills its storage row by row. `holder`: weakly, the tensor whose own
+    must not be read again; `strides` say where it lies in it, None row by row. `holder`: weakly, the tensor whose own
     the node is.
     """
 
     __slots__ = (
         "__weakref__",
         "attrs",
-        "dense",
         "grad",
         "holder",
         "inputs",
@@ -70,6 +69,7 @@ class Node:
         "order",
         "serial",
         "storage",
+        "strides",
         "type",
         "value",
     )
@@ -94,7 +94,7 @@ class Node:
         self.serial = next_serial()
         self.order = self.serial  # program order, kept by what passes put in its stead: the scheduler's hint
         self.storage = Storage()
-        self.dense = True
+        self.strides: tuple[int, ...] | None = None
         self.holder: Any = None
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from tinygrad_lite.ir.node import GradMeta, Location, Node
 from tinygrad_lite.ir.op import Kind, Op, op_named, register
+from tinygrad_lite.ir.strides import VIEWING, contiguous_strides, is_contiguous, view_strides
 from tinygrad_lite.ir.types import TensorType, dtype_of, float32
 
 
@@ -73,7 +74,6 @@ def leaf(value: np.ndarray[Any, Any], grad: GradMeta | None = None, location: Lo
 # What carries 16-bit floats about without computing; every other op computes in float32 and rounds once.
 _CARRIES = frozenset({Kind.MOVEMENT, Kind.GATHER, Kind.LEAF, Kind.CREATE, Kind.RANDOM, Kind.LOOP})
 _CARRYING_OPS = frozenset({"cast", "detach", "graft", "function", "slice_update", "put", "put_along"})
-_VIEWING = frozenset({"reshape", "permute", "expand", "slice", "window", "detach"})
 
 
 def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
@@ -93,7 +93,7 @@ def record(op: Op, *inputs: Node, **attrs: Any) -> Node:
     )
     grad = GradMeta() if needs_grad else None
     node = _made(op, inputs, attrs, result, grad)
-    if op.name in _VIEWING:
+    if op.name in VIEWING:
         _share_storage(node, inputs[0], op, attrs)
     return node
 
@@ -109,28 +109,14 @@ def _made(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any], result: Tenso
 
 
 def _share_storage(node: Node, source: Node, op: Op, attrs: dict[str, Any]) -> None:
-    """A view lies where its source does. A reshape of what is not dense copies, unless it adds or drops axes of 1."""
-    if op.name == "reshape" and not source.dense and _sizes(node.shape) != _sizes(source.shape):
-        if node.value is not None and np.may_share_memory(node.value, source.value):
-            node.value = node.value.copy()
-        return
-    node.storage = source.storage
-    node.dense = source.dense and _keeps_dense(op.name, source.shape, node.shape, attrs)
-
-
-def _sizes(shape: tuple[int, ...]) -> list[int]:
-    return [size for size in shape if size != 1]
-
-
-def _keeps_dense(op: str, source: tuple[int, ...], result: tuple[int, ...], attrs: dict[str, Any]) -> bool:
-    """Whether this view of rows side by side is rows side by side again."""
-    if op == "permute":
-        moved = [axis for axis in attrs["axes"] if source[axis] != 1]
-        return moved == sorted(moved)
-    if op == "slice":
-        cut = [axis for axis, size in enumerate(source) if result[axis] != size]
-        return not cut or (attrs["steps"][cut[-1]] == 1 and all(size == 1 for size in result[: cut[-1]]))
-    return op in ("reshape", "detach") or (op == "expand" and source == result)
+    """A view lies where its source does, unless it is a reshape that must copy."""
+    strides = source.strides
+    if strides is not None or op.name not in ("reshape", "detach"):
+        strides = view_strides(op.name, attrs, source.shape, strides or contiguous_strides(source.shape), node.shape)
+        if strides is None:
+            return
+        strides = None if is_contiguous(node.shape, strides) else strides
+    node.storage, node.strides = source.storage, strides
 
 
 def _in_float32(op: Op, inputs: tuple[Node, ...], attrs: dict[str, Any]) -> Node:

@@ -12,6 +12,7 @@ from tinygrad_lite.device import CPU, device
 from tinygrad_lite.errors import CaptureError
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import here, mode
+from tinygrad_lite.ir.strides import is_contiguous
 from tinygrad_lite.ir.types import DType
 from tinygrad_lite.layouts import layout, memory_format
 
@@ -169,10 +170,10 @@ class Described:
         if memory_format in _CHANNELS_LAST:
             axes = _CHANNELS_LAST[memory_format]
             shape, strides = self._node.type.shape, self.stride()
-            return len(axes) == len(shape) and views.is_contiguous(
+            return len(axes) == len(shape) and is_contiguous(
                 tuple(shape[a] for a in axes), tuple(strides[a] for a in axes)
             )
-        return self._base is None or views.is_contiguous(self._node.type.shape, self.stride())
+        return self._base is None or is_contiguous(self._node.type.shape, self.stride())
 
     # ---- reading values ----
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Op
 from tinygrad_lite.ir.record import record
+from tinygrad_lite.ir.strides import Ints, contiguous_strides, view_strides
+from tinygrad_lite.ir.types import TensorType, float32
 from tinygrad_lite.ops import create, movement
 from tinygrad_lite.ops.elementwise import DETACH, add, detach
 from tinygrad_lite.ops.indexing import put, slice_update
@@ -23,7 +24,6 @@ class Step(NamedTuple):
 
 
 Steps = tuple[Step, ...]
-Ints = tuple[int, ...]
 
 
 def replay(base: Node, steps: Steps) -> Node:
@@ -79,81 +79,11 @@ def is_detached(steps: Steps) -> bool:
     return any(step.op is DETACH for step in steps)
 
 
-# ---- strides: what memory layout the steps stand for -----------------------------------------------------
-
-
-def contiguous_strides(shape: Sequence[int]) -> Ints:
-    """Row-major strides, in elements."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def strides_of(shape: Ints, steps: Steps) -> Ints:
     """Strides of the view that `steps` make of a contiguous base of `shape`."""
     strides = contiguous_strides(shape)
-    for step in steps:
-        if step.op is WINDOW:
-            (axis,), (size,), (apart,) = (step.attrs[name] for name in ("axes", "sizes", "steps"))
-            count = (shape[axis] - size) // apart + 1
-            strides = (*strides[:axis], strides[axis] * apart, *strides[axis + 1 :], strides[axis])
-            shape = (*shape[:axis], count, *shape[axis + 1 :], size)
-        elif step.op is movement.PERMUTE:
-            strides = tuple(strides[a] for a in step.attrs["axes"])
-            shape = tuple(shape[a] for a in step.attrs["axes"])
-        elif step.op is movement.EXPAND:
-            new = step.attrs["shape"]
-            strides = tuple(0 if n != o else s for n, o, s in zip(new, shape, strides, strict=True))
-            shape = new
-        elif step.op is movement.SLICE:
-            strides = tuple(s * k for s, k in zip(strides, step.attrs["steps"], strict=True))
-            shape = movement.sliced_shape(**step.attrs)
-        elif step.op is movement.RESHAPE:
-            strides = reshaped_strides(shape, strides, step.attrs["shape"]) or contiguous_strides(step.attrs["shape"])
-            shape = step.attrs["shape"]
+    for op, attrs in steps:
+        result = op.infer(TensorType(float32, shape), **attrs).shape
+        strides = view_strides(op.name, attrs, shape, strides, result) or contiguous_strides(result)
+        shape = result
     return strides
-
-
-def is_contiguous(shape: Ints, strides: Ints) -> bool:
-    """Row-major without gaps; axes of size 1 do not matter."""
-    wanted = contiguous_strides(shape)
-    return math.prod(shape) == 0 or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
-
-
-def reshaped_strides(shape: Ints, strides: Ints, new: Ints) -> Ints | None:
-    """Strides under which the same memory has shape `new`; None where only a copy can have it."""
-    if math.prod(shape) == 0:
-        return contiguous_strides(new)
-    blocks = _dense_blocks(shape, strides)
-    result: list[int] = []
-    size, step = blocks.pop() if blocks else (1, 1)
-    left = size
-    for wanted in reversed(new):
-        if wanted == 1:
-            result.append(step * (size // left) if left else step)
-            continue
-        if left == 1:
-            if not blocks:
-                return None
-            size, step = blocks.pop()
-            left = size
-        if left % wanted:
-            return None
-        result.append(step * (size // left))
-        left //= wanted
-    return tuple(reversed(result))
-
-
-def _dense_blocks(shape: Ints, strides: Ints) -> list[tuple[int, int]]:
-    """(size, innermost stride) of the runs of axes that can be merged, outermost first."""
-    blocks: list[tuple[int, int]] = []
-    for n, s in zip(shape, strides, strict=True):
-        if n == 1:
-            continue
-        if blocks and blocks[-1][1] == n * s:
-            blocks[-1] = (blocks[-1][0] * n, s)
-        else:
-            blocks.append((n, s))
-    return blocks

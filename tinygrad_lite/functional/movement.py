@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tinygrad_lite import views
 from tinygrad_lite.described import Size
 from tinygrad_lite.functional.common import fresh, node_of, sizes, wrap
 from tinygrad_lite.handle import Tensor
 from tinygrad_lite.ir.record import record
+from tinygrad_lite.ir.strides import reshaped_strides
 from tinygrad_lite.ops import create, movement, reduce
 from tinygrad_lite.ops import elementwise as ew
 from tinygrad_lite.ops.elementwise import CAST
@@ -77,7 +77,7 @@ def _inferred(input: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _viewable(input: Tensor, shape: tuple[int, ...]) -> bool:
     if input._base is None:
         return True
-    return views.reshaped_strides(input._node.type.shape, input.stride(), shape) is not None
+    return reshaped_strides(input._node.type.shape, input.stride(), shape) is not None
 
 
 def view(input: Tensor, *args: Any, size: Any = None) -> Tensor:
