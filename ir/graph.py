@@ -26,7 +26,7 @@ def topological(roots: Iterable[Node]) -> tuple[Node, ...]:
     """Every node that `roots` depend on, inputs before users, in a stable depth-first order."""
     seen: set[Node] = set()
     order: list[Node] = []
-    stack: list[Node | None] = list(roots)[::-1]
+    stack: list[Node | None] = [*reversed(list(roots))]
     while stack:
         node = stack.pop()
         if node is None:  # all that the next one depends on is listed

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import tinygrad_lite as tl
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.optim.optimizer import Optimizer
-from tinygrad_lite.tensor import Tensor
+from tinygrad_lite.tensor import Tensor, as_tensor, float16, isfinite, stack, tensor, where
 
 __all__ = ["GradScaler"]
 
@@ -42,8 +41,8 @@ class GradScaler:
             raise ValueError(f"GradScaler: growth_factor must exceed 1 and backoff_factor lie in (0, 1), {given}")
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval, self.enabled = growth_interval, enabled
-        self._scale = tl.tensor(float(init_scale))
-        self._good = tl.tensor(0)  # steps since the last overflow or growth
+        self._scale = tensor(float(init_scale))
+        self._good = tensor(0)  # steps since the last overflow or growth
         self._found: dict[int, Tensor] = {}  # optimiser → did its gradients overflow, since the last update
 
     def scale(self, outputs: Any) -> Any:
@@ -65,13 +64,13 @@ class GradScaler:
             return
         if id(optimizer) in self._found:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        found = tl.tensor(False)
+        found = tensor(False)
         with no_grad():
             for p in _with_gradients(optimizer):
-                if p.grad.dtype is tl.float16:
+                if p.grad.dtype is float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 p.grad = p.grad / self._scale
-                found = found | ~tl.isfinite(p.grad).all()
+                found = found | ~isfinite(p.grad).all()
         self._found[id(optimizer)] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +84,7 @@ class GradScaler:
             result = optimizer.step(*args, **kwargs)
         with no_grad():
             for t in _changed(optimizer):
-                t.copy_(tl.where(found, before[id(t)], t))
+                t.copy_(where(found, before[id(t)], t))
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -94,7 +93,7 @@ class GradScaler:
             return
         with no_grad():
             if new_scale is not None:
-                self._scale.copy_(tl.as_tensor(new_scale))
+                self._scale.copy_(as_tensor(new_scale))
             else:
                 self._adjust()
         self._found.clear()
@@ -102,11 +101,11 @@ class GradScaler:
     def _adjust(self) -> None:
         if not self._found:
             raise RuntimeError("No inf checks were recorded prior to update.")
-        found = tl.stack(list(self._found.values())).any()
+        found = stack(list(self._found.values())).any()
         good = self._good + 1
-        grown = tl.where(good >= self.growth_interval, self.growth_factor, 1.0)
-        self._scale.copy_(self._scale * tl.where(found, self.backoff_factor, grown))
-        self._good.copy_(tl.where(found | (good >= self.growth_interval), 0, good))
+        grown = where(good >= self.growth_interval, self.growth_factor, 1.0)
+        self._scale.copy_(self._scale * where(found, self.backoff_factor, grown))
+        self._good.copy_(where(found | (good >= self.growth_interval), 0, good))
 
     def get_scale(self) -> float:
         """The factor, 1 where not enabled. Reads a value."""
