@@ -28,8 +28,8 @@ def convolutional() -> nn.Module:
     return nn.Sequential(*stem, blocks, nn.Flatten(), nn.Linear(8 * 8 * 8, 10))
 
 
-# of the two that no ordinary memory holds, one layer: all layers are alike
-DEPTHS = {"llama2-7b": {"n_layer": 1}, "llama3-8b": {"n_layer": 1}}
+# of the two that no ordinary memory holds, one layer, and a smaller table: all layers are alike
+DEPTHS = {"llama2-7b": {"n_layer": 1}, "llama3-8b": {"n_layer": 1, "vocab_size": 32_000}}
 LARGE = 30_000_000  # parameters
 
 
