@@ -54,7 +54,8 @@ def to_networkx(graph: Graph) -> Any:
     """A networkx.DiGraph over node indices in topological order.
 
     Node attributes: op, kind, type, dtype, shape, attrs, role (argument, state, output or ""), name, scope, phase,
-    file, line, flops, bytes. Edge attributes: operands (the positions it is taken at), operand (the first), type.
+    segment, file, line, flops, bytes. Edge attributes: operands (the positions it is taken at), operand (the first),
+    type.
     """
     import networkx as nx
 
@@ -88,6 +89,7 @@ def _node_facts(node: Node, role: str) -> dict[str, Any]:
         "name": node.attrs.get("name", ""),
         "scope": where.scope,
         "phase": where.phase,
+        "segment": where.segment,
         "file": where.file,
         "line": where.line,
         "flops": cost.flops,

@@ -54,13 +54,13 @@ _UNCHANGING = """
     mode mvlgamma nanmean nanmedian nanquantile nansum positive quantile renorm resolve_conj signbit
 """.split()  # noqa: SIM905
 _OTHERS = """
-    addbmm addmm addmv addr adjoint all allclose amax amin any argmax argmin argsort argwhere baddbmm bernoulli
-    bincount bmm broadcast_to bucketize cholesky cholesky_inverse cholesky_solve chunk contiguous corrcoef
-    count_nonzero cov cross cumprod cumsum det diag diag_embed diagflat diagonal diagonal_scatter dot dsplit equal
-    expand expand_as flatten flip fliplr flipud gather ger hardshrink histc histogram hsplit index_add index_copy index_fill
-    index_put index_reduce index_select inner inverse isclose isfinite isin isinf isnan kron kthvalue log_softmax
-    logdet logsumexp masked_scatter masked_select matmul matrix_exp matrix_power max maximum mean median min minimum
-    mm moveaxis movedim msort multinomial mv narrow narrow_copy nonzero norm outer permute pinverse prelu prod put qr
+    addbmm addmm addmv addr adjoint all allclose amax amin any argmax argmin argsort argwhere baddbmm bernoulli bincount
+    bmm broadcast_to bucketize cholesky cholesky_inverse cholesky_solve chunk contiguous corrcoef count_nonzero cov
+    cross cumprod cumsum det diag diag_embed diagflat diagonal diagonal_scatter dot dsplit equal expand expand_as
+    flatten flip fliplr flipud gather ger hardshrink histc histogram hsplit index_add index_copy index_fill index_put
+    index_reduce index_select inner inverse isclose isfinite isin isinf isnan kron kthvalue log_softmax logdet
+    logsumexp masked_scatter masked_select matmul matrix_exp matrix_power max maximum mean median min minimum mm
+    moveaxis movedim msort multinomial mv narrow narrow_copy nonzero norm outer permute pinverse prelu prod put qr
     ravel repeat repeat_interleave reshape reshape_as roll rot90 scatter scatter_add scatter_reduce select
     select_scatter slice_scatter slogdet softmax sort split split_with_sizes squeeze std sum svd swapaxes swapdims t
     take take_along_dim tensor_split tile topk trace transpose triangular_solve tril triu unbind unflatten unique

@@ -185,6 +185,7 @@ def asked(monkeypatch):
             super().__init__(sources)
 
     monkeypatch.setattr(compiler, "Apart", Asked)
+    monkeypatch.setattr(compiler, "worthwhile", apart.worthwhile)
     monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.delenv("TINYGRAD_LITE_NUM_THREADS", raising=False)
     return requests

@@ -250,7 +250,8 @@ class RNNBase(Module):
         given = lengths if isinstance(lengths, Tensor) else tensor(lengths)
         if not batched or tuple(given.shape) != (batch,) or given.dtype.kind not in "iu":
             wanted = f"integers of shape ({batch},)" if batched else "a batch"
-            raise ValueError(f"{self._name_}: lengths need {wanted}, got {given.dtype.name} of shape {tuple(given.shape)}")
+            found = f"{given.dtype.name} of shape {tuple(given.shape)}"
+            raise ValueError(f"{self._name_}: lengths need {wanted}, got {found}")
         if not isinstance(lengths, Tensor) and not all(0 <= n <= time for n in lengths):
             raise ValueError(f"{self._name_}: lengths must lie in 0 … {time}, not {list(lengths)}")
         return (arange(time).unsqueeze(1) < given).unsqueeze(-1)
