@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tinygrad_lite.ir.schedule.offsets import search
+
 ALIGNMENT = 64
+STEPS = 4000  # of the search, when a program is compiled: under half a second
 
 
 class Life(NamedTuple):
@@ -24,21 +27,45 @@ class Plan(NamedTuple):
     live: int
 
 
-def plan(lives: Sequence[Life]) -> Plan:
-    """Place `lives`: the best of a few greedy orders, each buffer in the lowest gap that holds it."""
-    rounded = [life._replace(size=-(-life.size // ALIGNMENT) * ALIGNMENT) for life in lives]
-    live = greatest_live(rounded)
+def plan(
+    lives: Sequence[Life],
+    alignment: int = ALIGNMENT,
+    steps: int = STEPS,
+    capacity: int | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Plan:
+    """Place `lives`, their sizes rounded up to multiples of `alignment`: the best of a few greedy orders, each buffer
+    in the lowest gap that holds it. Where that takes more than `capacity`, by default 1.02 times what is alive at once,
+    a search of at most `steps` nodes follows, which calls `tick` with their number now and then.
+
+    The same lives give the same plan. It may exceed `capacity`: the caller looks at its size.
+    """
+    rounded = [life._replace(size=-(-life.size // alignment) * alignment) for life in lives]
+    best = _greedy(rounded)
+    enough = best.live * 51 // 50 if capacity is None else capacity
+    if not best.live <= enough < best.size:
+        return best
+    offsets = search(rounded, enough, steps, tick)
+    return best if offsets is None else Plan(tuple(offsets), _end(rounded, offsets), best.live)
+
+
+def _greedy(lives: Sequence[Life]) -> Plan:
+    live = greatest_live(lives)
     best: Plan | None = None
     for key in _ORDERS:
-        order = sorted(range(len(rounded)), key=lambda i: key(rounded[i]))
-        offsets = _place(rounded, order)
-        size = max((o + life.size for o, life in zip(offsets, rounded, strict=True)), default=0)
+        order = sorted(range(len(lives)), key=lambda i: key(lives[i]))
+        offsets = _place(lives, order)
+        size = _end(lives, offsets)
         if best is None or size < best.size:
             best = Plan(tuple(offsets), size, live)
         if size == live:
             break
     assert best is not None
     return best
+
+
+def _end(lives: Sequence[Life], offsets: Sequence[int]) -> int:
+    return max((offset + life.size for offset, life in zip(offsets, lives, strict=True)), default=0)
 
 
 _ORDERS: tuple[Callable[[Life], tuple[int, int]], ...] = (

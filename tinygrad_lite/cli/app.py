@@ -262,3 +262,19 @@ def diff(
     first = targets.target(before, train, batch)
     second = first if after is None else targets.target(after, train, batch)
     return graphs.diff(first, second, (stage.value, (to or stage).value), as_json)
+
+
+@app.command("plan-memory")
+def plan_memory(
+    source: Annotated[Path, typer.Argument(metavar="IN.csv", help="Columns id, lower, upper, size: half-open lives.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The same table with a column offset.")],
+    capacity: Annotated[int | None, typer.Option(min=0, help="Bytes; else 1.02 times what is alive at once.")] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Nodes to search at most.")] = 80_000,
+    plot: Annotated[Path | None, typer.Option(help="Draw lives and places: .svg, .png or .pdf.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Give every buffer of a table an offset in one arena, so that no two that are alive at once share a byte."""
+    from tinygrad_lite.cli import planning
+
+    found = planning.run(source, output, capacity, steps, plot)
+    print(json.dumps(found) if as_json else "\n".join(planning.lines(found)))
