@@ -193,5 +193,5 @@ def test_no_thread_is_busy_after_a_step(divided):
     step = tl.compile(lambda x: (x @ x).sum())
     step(tl.ones(64, 64))
     before = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - before < 0.05
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.25, "a worker that spins takes all of the time"

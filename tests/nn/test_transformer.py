@@ -146,7 +146,6 @@ def test_embedding_bag(mode):
     [
         (lambda: nn.EmbeddingBag(4, 2, mode="min"), ValueError, "min"),
         (lambda: nn.EmbeddingBag(4, 2)(tl.tensor([1, 2])), ValueError, "offsets"),
-        (lambda: nn.EmbeddingBag(4, 2, max_norm=1.0), NotImplementedError, "max_norm"),
         (lambda: nn.DropPath(1.0), ValueError, r"DropPath: p must lie in \[0, 1\)"),
         (lambda: nn.Residual(nn.Identity(), 2, "both"), ValueError, "both"),
         (lambda: nn.TransformerEncoderLayer(4, 3), ValueError, "num_heads 3 does not divide embed_dim 4"),
