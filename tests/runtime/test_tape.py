@@ -115,7 +115,9 @@ def test_idle_workers_use_no_cpu(kernels):
     assert time.process_time() - before < 0.1
 
 
-def test_an_interrupt_surfaces_after_the_run(kernels):
+def test_an_interrupt_surfaces_after_the_run(kernels, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     word = np.array([1], np.int64)
     rounds = 1 << 27
     tape = Tape([Instruction(kernels["spin"], word.ctypes.data, ((0, rounds), (0, 0)))] * 2, 2)
