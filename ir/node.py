@@ -27,6 +27,17 @@ class Location(NamedTuple):
         return f"{self.scope} {where}" if self.scope else where
 
 
+class Settled(NamedTuple):
+    """The kernel that a node is in, come what may: its number and iteration domain, whether it runs after forward, and
+    whether it stores the node."""
+
+    number: int
+    shape: tuple[int, ...]
+    axes: frozenset[int]
+    late: bool
+    stored: bool
+
+
 class GradMeta:
     """Autograd's notes on a node that requires a gradient: its owner (a leaf's Tensor, weakly), its hooks."""
 
@@ -64,6 +75,7 @@ class Node:
         "grad",
         "holder",
         "inputs",
+        "kernel",
         "location",
         "op",
         "order",
@@ -96,6 +108,7 @@ class Node:
         self.storage = Storage()
         self.strides: tuple[int, ...] | None = None
         self.holder: Any = None
+        self.kernel: Settled | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,7 +123,7 @@ class Node:
         if inputs == self.inputs:
             return self
         node = Node(self.op, inputs, self.attrs, self.type, self.location)
-        node.order = self.order
+        node.order, node.kernel = self.order, self.kernel
         return node
 
     def __repr__(self) -> str:

@@ -24,14 +24,14 @@ from tinygrad_lite.calls import Call, calls_of
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
-from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, is_virtual, root_of
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, late_nodes, rematerialise
+from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, is_virtual, root_of
+from tinygrad_lite.ir.schedule.rematerialise import fresh, is_late, is_recomputed, rematerialise, settle, stays
 from tinygrad_lite.ir.schedule.schedule import Schedule, schedule
 from tinygrad_lite.lives import arena_lives
 from tinygrad_lite.program import usual_workers
 
 ATTEMPTS = 6  # real plans on the way to a budget
-NEAR = 0.97  # of a budget: no closer is looked for
+NEAR = 0.9  # of a budget: no closer is looked for
 LOW = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the plain arena to aim at, where a budget seems out of reach
 ROUNDS = 32  # in which the model lets go one value, or one part of many, after the other
 
@@ -88,8 +88,9 @@ def apply(graph: Graph, policy: Policy, workers: int | None = None) -> Choice:
     Raises:
         BudgetError: no way was found to keep within the budget; the least that was found is named.
     """
-    plain = Planned(graph, workers)
-    model = Model(Planned(graph, workers, apart=True))
+    plain = Planned(fresh(graph), workers)
+    settle(plain.schedule.graph, plain.schedule.groups)
+    model = Model(plain)
     as_it_is = Choice(graph, plain.arena, plain.arena, 1.0)
     if policy.checkpoint:
         choice = _choice(plain, model, model.cut(), policy)
@@ -130,7 +131,7 @@ def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice
 
 
 def _choice(plain: Planned, model: Model, dropped: set[int], policy: Policy) -> Choice:
-    graph = rematerialise(model.plain.schedule.graph, model.nodes(dropped), str(policy))
+    graph = rematerialise(plain.schedule.graph, model.nodes(dropped), str(policy))
     planned = Planned(graph, plain.asked)
     return Choice(graph, plain.arena, planned.arena, planned.work / max(1, plain.work))
 
@@ -138,8 +139,8 @@ def _choice(plain: Planned, model: Model, dropped: set[int], policy: Policy) -> 
 class Planned:
     """A graph as it would run: its schedule, calls, lives and plan of memory, without native code."""
 
-    def __init__(self, graph: Graph, workers: int | None = None, apart: bool = False) -> None:
-        self.schedule: Schedule = schedule(graph, apart=apart)
+    def __init__(self, graph: Graph, workers: int | None = None) -> None:
+        self.schedule: Schedule = schedule(graph)
         self.calls: list[Call] = calls_of(self.schedule)
         self.asked, self.workers = workers, workers or usual_workers(self.calls)  # as Program decides
         self.owners, self.lives = arena_lives(self.schedule, self.calls, self.workers)
@@ -180,8 +181,7 @@ class Model:
         self.plain = plain
         placement = plain.schedule.placement
         self.group_of = {id(n): i for i, g in enumerate(plain.schedule.groups) for n in g.nodes}
-        self.late = late_nodes(plain.schedule.graph)  # beside forward nodes only where attention hands out its sums too
-        self.early = [any(id(n) not in self.late for n in g.nodes) for g in plain.schedule.groups]
+        self.early = [not is_late(g.nodes[0]) for g in plain.schedule.groups]
         self.stored = {id(n) for g in plain.schedule.groups for n in (g.stored if g.kind == "loops" else g.nodes)}
         self.owner_of = {id(n): id(placement[n].owner) for n in plain.schedule.graph.nodes if id(n) in placement.places}
         self.values = list(self._values())
@@ -223,7 +223,7 @@ class Model:
                 continue
             value = self.values[number]
             value.nodes.append(node)
-            value.free &= not can_fail(node) and not is_recomputed(node) and id(node) not in self.late
+            value.free &= not stays(node) and not is_recomputed(node)
             value.sources |= {n for n in self._sources(node) if n != number}
 
     def _sources(self, node: Node) -> Iterator[int]:
@@ -234,7 +234,8 @@ class Model:
             if id(source) in seen:
                 continue
             seen.add(id(source))
-            if is_virtual(source) or (is_computed(source) and not (id(source) in self.stored or is_assembled(source))):
+            passing = is_computed(source) and not (id(source) in self.stored or is_assembled(source) or stays(source))
+            if is_virtual(source) or passing:
                 stack.extend(source.inputs)
                 continue
             number = self.number.get(self.owner_of.get(id(source), 0))
@@ -254,7 +255,7 @@ class Model:
         found = {id(n) for i in dropped for n in self.values[i].nodes}
         for group, early in zip(self.plain.schedule.groups, self.early, strict=True):
             if early and group.kind == "loops":
-                found |= {id(n) for n in group.nodes if id(n) not in self.stored and not can_fail(n)}
+                found |= {id(n) for n in group.nodes if id(n) not in self.stored and not stays(n)}
         return found
 
     # ---- what would be ----

@@ -17,7 +17,8 @@ from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.record import leaf, mode
-from tinygrad_lite.ir.schedule.rematerialise import recompute_segments
+from tinygrad_lite.ir.schedule.rematerialise import fresh, has_segments, recompute_segments, settle
+from tinygrad_lite.ir.schedule.schedule import schedule
 from tinygrad_lite.program import Program
 from tinygrad_lite.tensor import Tensor
 from tinygrad_lite.tracing import Scalar
@@ -97,7 +98,11 @@ class Capture:
 
     def lower(self, workers: int | None = None, policy: budget.Policy | None = None) -> None:
         """Optimise, schedule and compile. BudgetError where the policy's memory budget cannot be kept."""
-        self.optimised = recompute_segments(pipeline.run(self.graph, observers=[self.log]))
+        self.optimised = pipeline.run(self.graph, observers=[self.log])
+        if has_segments(self.optimised):
+            plan = schedule(fresh(self.optimised))
+            settle(plan.graph, plan.groups)
+            self.optimised = recompute_segments(plan.graph)
         if policy:
             self.choice = budget.apply(self.optimised, policy, workers)
             self.optimised = self.choice.graph

@@ -9,14 +9,14 @@ group and returns, so every grouping is legal by construction. Values used outsi
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, is_in_place, is_virtual, root_of
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, late_nodes
+from tinygrad_lite.ir.schedule.rematerialise import is_recomputed
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 
@@ -65,14 +65,13 @@ def writers(node: Node) -> Iterator[Node]:
             stack.extend(reversed(at.inputs))
 
 
-def fuse(graph: Graph, overwrites: dict[int, list[Node]] | None = None, apart: bool = False) -> list[Group]:
+def fuse(graph: Graph, overwrites: dict[int, list[Node]] | None = None) -> list[Group]:
     """Group the computed nodes of `graph`, in an order that respects every dependency.
 
     `overwrites[id(n)]` are nodes that read memory which `n` overwrites: they come before it, or run in one loop with it
-    where they read the very element that it writes. `apart`: no kernel is of forward and backward; where something is
-    recomputed, none is anyway.
+    where they read the very element that it writes.
     """
-    fusion = _Fusion(graph, overwrites or {}, apart)
+    fusion = _Fusion(graph, overwrites or {})
     for node in _program_order([n for n in graph.nodes if is_computed(n) and not is_assembled(n)], fusion.depends):
         fusion.add(node)
     return fusion.finish()
@@ -100,11 +99,11 @@ def _program_order(units: list[Node], depends: dict[int, list[Node]]) -> Iterato
 class _Fusion:
     """The growing partition. `above[g]` is a bit set of the groups that g depends on, directly or not."""
 
-    def __init__(self, graph: Graph, overwrites: dict[int, list[Node]], apart: bool) -> None:
+    def __init__(self, graph: Graph, overwrites: dict[int, list[Node]]) -> None:
         self.graph = graph
         self.overwrites = overwrites
-        self.apart = apart or any(is_recomputed(n) for n in graph.nodes)
-        self.late = late_nodes(graph) if self.apart else set()
+        self.settled: dict[int, Group] = {}  # by the number of the kernel, where nodes have one
+        self.free = not any(n.kernel or is_recomputed(n) for n in graph.nodes)
         self.groups: list[Group] = []
         self.above: list[int] = []
         self.of: dict[int, Group] = {}
@@ -120,40 +119,52 @@ class _Fusion:
     def add(self, node: Node) -> None:
         self.turn[id(node)] = len(self.turn)
         needed = {self.of[id(d)].index for d in self.depends[id(node)]}
+        if node.kernel is not None:
+            self._join(node, self._settled(node), needed)
+            return
         group = self._home(node, needed) if _kind(node) == "loops" and "alone" not in node.op.traits else None
         if node.op.kind is Kind.ATTENTION:
             group = self._twin(node)
         if group is None:
-            group = Group(_kind(node), len(self.groups), _domain(node), _axes(node))
-            self.groups.append(group)
-            self.above.append(0)
+            group = self._new(Group(_kind(node), len(self.above), _domain(node), _axes(node)))
         self._join(node, group, needed)
         for operand, _ in fusible_operands(node):
             other = self.of[id(operand)]
-            if other is not group and self._mergeable(node, group, other):
+            if other is not group and self._mergeable(group, other):
                 self._merge(group, other)
+
+    def _new(self, group: Group) -> Group:
+        self.groups.append(group)
+        self.above.append(0)
+        return group
+
+    def _settled(self, node: Node) -> Group:
+        """The group of the kernel that the node has."""
+        kernel = node.kernel
+        assert kernel is not None
+        if kernel.number not in self.settled:
+            group = Group(_kind(node), len(self.above), kernel.shape, kernel.axes)
+            self.settled[kernel.number] = self._new(group)
+        return self.settled[kernel.number]
 
     def _twin(self, node: Node) -> Group | None:
         """The group of the same pass of attention over the same operands: one kernel gives all its results."""
         for index in self.readers.get(id(root_of(node.inputs[0])), ()):
             first = self.groups[index].nodes[0]
             same = first.inputs == node.inputs and first.attrs == node.attrs
-            if is_recomputed(node) and (first.order != node.order or not is_recomputed(first)):
+            if not self._at_one_time([node, first]):
                 continue
             if first.op.kind is Kind.ATTENTION and first.op.traits == node.op.traits and same:
                 return self.groups[index]
         return None
 
-    def _mergeable(self, node: Node, a: Group, b: Group) -> bool:
-        """May the loops of two groups become one, the first of which `node` has just joined?
-
-        They walk one domain, and no path leads out of one into the other.
-        """
+    def _mergeable(self, a: Group, b: Group) -> bool:
+        """May the loops of two groups become one? They walk one domain, and no path leads out of one into the other."""
         if any(g.kind != "loops" or "alone" in g.nodes[0].op.traits for g in (a, b)):
             return False
         if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes) or len(a.nodes) + len(b.nodes) > MAX_NODES:
             return False
-        if not self._at_one_time(node, a.nodes, b.nodes) or self._path_around(a, b) or self._path_around(b, a):
+        if not self._at_one_time([*a.nodes, *b.nodes]) or self._path_around(a, b) or self._path_around(b, a):
             return False
         inside = {id(n) for n in (*a.nodes, *b.nodes)}
         if any(self.from_memory[i] & inside for i in inside):
@@ -202,38 +213,15 @@ class _Fusion:
             return False
         if not _fits(node, group) or not self._may_overwrite(node, group):
             return False
-        if not self._at_one_time(node, [node], group.nodes):
+        if not self._at_one_time([node, *group.nodes]):
             return False
         if any(self.above[i] >> group.index & 1 for i in needed if i != group.index):
             return False
         return all(self.of[i] is not group for i in self.from_memory[id(node)])
 
-    def _at_one_time(self, node: Node, mine: list[Node], group: list[Node]) -> bool:
-        """May `node`, with the nodes `mine` of its kernel, run together with `group`?
-
-        Backward does not run with forward, which would keep what it makes for it. A copy runs with others that are due
-        when it is, or with the backward nodes that read it, unless something else waits for it.
-        """
-        if not self.apart:
-            return True
-        nodes = [*mine, *group]
-        again = [n for n in nodes if is_recomputed(n)]
-        late = [n for n in nodes if id(n) in self.late]
-        if not again:
-            return len(late) in (0, len(nodes))
-        if len({n.order for n in again}) > 1 or len(again) + len(late) < len(nodes):
-            return False
-        if is_recomputed(node):
-            return any(map(is_recomputed, group))
-        return not any(map(is_recomputed, group)) or self._is_sole_reader(node, mine, group)
-
-    def _is_sole_reader(self, node: Node, mine: list[Node], group: list[Node]) -> bool:
-        """Does `node` read a gradient too, and is there no other kernel yet that reads what `group` makes?"""
-        inside, own = {id(n) for n in group}, {self.of[id(n)].index for n in (*mine, *group) if id(n) in self.of}
-        if not any(id(root_of(i)) in inside for i in node.inputs):
-            return False
-        others = {g for i in inside for g in self.readers.get(i, ())} - own
-        return not others and any(id(root_of(i)) in self.late and id(root_of(i)) not in inside for i in node.inputs)
+    def _at_one_time(self, nodes: Iterable[Node]) -> bool:
+        """May they be put into one kernel, as to when it runs? Copies only with copies that are due when they are."""
+        return self.free or len({(n.kernel, is_recomputed(n) and n.order) for n in nodes}) == 1
 
     def _may_overwrite(self, node: Node, group: Group) -> bool:
         """Memory is overwritten within a group only in a single pass, each element after its own readers."""
@@ -273,6 +261,8 @@ class _Fusion:
             if is_assembled(node):
                 stored.update(id(w) for i in node.inputs for w in writers(i))
                 continue
+            if node.kernel is not None and node.kernel.stored:
+                stored.add(id(node))
             stored.update(self.from_memory[id(node)])
             stored.update(id(o) for o, _ in fusible_operands(node) if self.of[id(o)] is not self.of[id(node)])
         for group in self.groups:
@@ -404,4 +394,5 @@ def _by_dependency(groups: list[Group]) -> list[Group]:
             waiting[user.index] -= 1
             if not waiting[user.index]:
                 heapq.heappush(ready, (user.order, user.index))
+    assert len(result) == len(groups), "kernels that wait for one another"
     return result

@@ -1,23 +1,74 @@
 """Rematerialisation: backward reads copies of forward values, made just before it needs them; the originals die early.
 
-The copies are nodes of the phase "recompute", which `cse` leaves alone. Their `order` is that of the first backward
-node that needs them, so the scheduler runs them then, and `fuse` draws them into no earlier kernel. Equal ops on equal
-operands give equal bits, random numbers too, for those are functions of a seed and an offset. State updates have no
-copies, for no gradient reads them; nor has what can fail: it is checked once, and its result kept.
+`settle` starts from the schedule without copies, and has every node keep its kernel: what runs anyway runs as it did,
+in the same kernels (but for values that nobody reads any more), so sums keep their order and all results their bits. A
+kernel that contains a node of the forward pass is one of forward, whatever backward has in it.
+
+Copies are nodes of the phase "recompute": `cse` leaves them alone. They are in kernels of their own, ordered like the
+first of backward that needs them. Equal ops on equal operands give equal bits, random numbers too, for those are
+functions of a seed and an offset; but not sums, which are reordered with the kernel around them: they stay, and are
+small. So does what can fail, which is checked once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING
 
 from tinygrad_lite.ir.graph import Graph
-from tinygrad_lite.ir.node import Node
+from tinygrad_lite.ir.node import Node, Settled
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.passes.cse import RECOMPUTE
-from tinygrad_lite.ir.schedule.place import can_fail, is_computed, root_of
+from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, root_of
+
+if TYPE_CHECKING:
+    from tinygrad_lite.ir.schedule.fuse import Group
 
 
-def late_nodes(graph: Graph) -> set[int]:
+def is_recomputed(node: Node) -> bool:
+    """Is it a copy, made a second time to save memory?"""
+    return node.location is not None and node.location.phase == RECOMPUTE
+
+
+def stays(node: Node) -> bool:
+    """Must it not be computed again? Sums of floats, attention's too, and what can fail."""
+    is_sum = node.op.name in ("sum", "prod", "attention_lse") and node.dtype.kind == "f"
+    return is_sum or can_fail(node)
+
+
+def is_late(node: Node) -> bool:
+    """Does its kernel run after forward?"""
+    return node.kernel is not None and node.kernel.late
+
+
+def fresh(graph: Graph) -> Graph:
+    """The same graph of nodes that may be settled without anybody else noticing."""
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        new = Node(node.op, inputs, node.attrs, node.type, node.location)
+        new.order, new.kernel = node.order, node.kernel
+        return new
+
+    return graph.rebuild(visit)
+
+
+def settle(graph: Graph, groups: Sequence[Group]) -> None:
+    """Have the nodes of a scheduled graph keep their kernels, `groups` in run order, which becomes program order."""
+    late = _late_nodes(graph)
+    for number, group in enumerate(groups):
+        stored = {id(n) for n in group.stored}
+        is_late_kernel = all(id(n) in late for n in group.nodes)
+        for node in group.nodes:
+            node.kernel = Settled(number, group.shape, group.axes, is_late_kernel, id(node) in stored)
+            node.order = number
+    for node in graph.nodes:
+        if is_assembled(node):  # by its pieces' kernels
+            pieces = [root_of(i) for i in node.inputs]
+            node.kernel = Settled(-1, (), frozenset(), any(map(is_late, pieces)), True)
+            node.order = max(p.order for p in pieces)
+
+
+def _late_nodes(graph: Graph) -> set[int]:
     """ids of the nodes of backward and optimiser, and of what is computed from them."""
     late: set[int] = set()
     for node in graph.nodes:
@@ -27,23 +78,17 @@ def late_nodes(graph: Graph) -> set[int]:
     return late
 
 
-def is_recomputed(node: Node) -> bool:
-    """Is it a copy, made a second time to save memory?"""
-    return node.location is not None and node.location.phase == RECOMPUTE
-
-
 def rematerialise(graph: Graph, dropped: Set[int], why: str = "") -> Graph:
-    """`graph` in which backward reads copies of the computed nodes whose ids are in `dropped`, not these themselves.
+    """`graph`, which is settled, with copies of the nodes whose ids are in `dropped` for late kernels to read.
 
     Copies read copies of what is dropped, and all else as it is. They belong to the segment `why`, or to their own.
     """
-    late = late_nodes(graph)
-    when = _first_uses(graph, dropped, late)
+    when = _first_uses(graph, dropped)
     new: dict[int, Node] = {id(n): n for n in (*graph.args, *graph.states)}
     copies: dict[int, Node] = {}
     for node in graph.nodes:
         if id(node) not in new:
-            known = copies if id(node) in late else {}
+            known = copies if is_late(node) else {}
             inputs = tuple(known.get(id(i), new[id(i)]) for i in node.inputs)
             new[id(node)] = node.with_inputs(inputs)
         if id(node) in when:
@@ -53,15 +98,15 @@ def rematerialise(graph: Graph, dropped: Set[int], why: str = "") -> Graph:
     return graph.with_results([new[id(o)] for o in graph.outputs], [new[id(u.value)] for u in graph.updates])
 
 
-def _first_uses(graph: Graph, dropped: Set[int], late: Set[int]) -> dict[int, int]:
-    """id of a dropped node, or of a view of anything, that backward needs → the order of the first that does."""
+def _first_uses(graph: Graph, dropped: Set[int]) -> dict[int, int]:
+    """id of a dropped node, or of a view of anything, that backward needs → the order of the first kernel that does."""
     when: dict[int, int] = {}
     for node in reversed(graph.nodes):
-        if id(node) not in late and id(node) not in when:
+        if not is_late(node) and id(node) not in when:
             continue
-        now = node.order if id(node) in late else when[id(node)]
+        now = node.order if is_late(node) else when[id(node)]
         for each in node.inputs:
-            if id(each) in dropped or not (id(each) in late or is_computed(each) or each.op.kind is Kind.LEAF):
+            if id(each) in dropped or not (is_computed(each) or each.op.kind is Kind.LEAF):
                 when[id(each)] = min(now, when.get(id(each), now))
     return when
 
@@ -78,7 +123,7 @@ def _copy(node: Node, inputs: tuple[Node, ...], order: int, why: str) -> Node:
 
 
 def recompute_segments(graph: Graph) -> Graph:
-    """`graph` in which backward computes anew what lies inside of the segments that `checkpoint()` has marked.
+    """`graph`, which is settled, in which backward computes anew what lies inside of the segments of `checkpoint()`.
 
     Results of a segment are kept: another segment starts from them. A segment within another is computed a third time,
     from what the second computation of the outer one keeps.
@@ -90,6 +135,11 @@ def recompute_segments(graph: Graph) -> Graph:
     return graph
 
 
+def has_segments(graph: Graph) -> bool:
+    """Has the user marked any?"""
+    return any(n.location is not None and n.location.segment for n in graph.nodes)
+
+
 def _path(node: Node, level: int) -> tuple[str, ...]:
     """The names of the segments that a node is in, from the outside in, down to `level`."""
     segment = node.location.segment if node.location else ""
@@ -98,13 +148,12 @@ def _path(node: Node, level: int) -> tuple[str, ...]:
 
 def _inside(graph: Graph, level: int) -> set[int]:
     """ids of the computed nodes that no segment of this level hands out."""
-    late = late_nodes(graph)
     leaving = {id(root_of(r)) for r in graph.results}
     for node in graph.nodes:
-        if id(node) not in late:
+        if not is_late(node):
             leaving |= {id(root_of(i)) for i in node.inputs if _path(i, level) != _path(node, level)}
     return {
         id(n)
         for n in graph.nodes
-        if len(_path(n, level)) == level and id(n) not in late and is_computed(n) and not can_fail(n)
+        if len(_path(n, level)) == level and not is_late(n) and is_computed(n) and not stays(n)
     } - leaving

@@ -41,11 +41,8 @@ class Schedule:
     home: dict[int, Node] = field(default_factory=dict)
 
 
-def schedule(graph: Graph, leaves: dict[int, View] | None = None, apart: bool = False) -> Schedule:
-    """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous.
-
-    apart: forward and backward share no kernel, as where something is recomputed.
-    """
+def schedule(graph: Graph, leaves: dict[int, View] | None = None) -> Schedule:
+    """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous."""
     while True:
         legal, placement = legalise(graph, leaves)
         stray = _stray_results(legal, placement)
@@ -54,8 +51,8 @@ def schedule(graph: Graph, leaves: dict[int, View] | None = None, apart: bool = 
         graph = _copied_out(graph, stray)
     home, overwrites, late = _updates_in_place(legal, placement)
     if late:
-        return schedule(_copied_out(graph, late), leaves, apart)
-    groups = fuse(legal, overwrites, apart)
+        return schedule(_copied_out(graph, late), leaves)
+    groups = fuse(legal, overwrites)
     return Schedule(legal, placement, groups, home)
 
 

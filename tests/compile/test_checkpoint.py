@@ -27,8 +27,9 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Location, Node
 from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.ir.passes.cse import cse
-from tinygrad_lite.ir.schedule.place import can_fail, is_computed
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, late_nodes, rematerialise
+from tinygrad_lite.ir.schedule.place import is_computed
+from tinygrad_lite.ir.schedule.rematerialise import is_late, is_recomputed, rematerialise, settle, stays
+from tinygrad_lite.ir.schedule.schedule import schedule
 from tinygrad_lite.utils.checkpoint import checkpoint, checkpoint_sequential
 
 F = nn.functional
@@ -311,18 +312,17 @@ def in_two_phases(graph: Graph, cut: int) -> Graph:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random_cases, st.integers(0, 30), st.integers(1, 2), st.data())
 def test_any_values_may_be_dropped(case, cut, workers, data):
-    graph = in_two_phases(case.graph, cut)
-    late = late_nodes(graph)
-    computed = [n for n in graph.nodes if is_computed(n) and id(n) not in late and not can_fail(n)]
-    dropped = {id(n) for n in computed if data.draw(st.booleans())}
-    again = rematerialise(graph, dropped, "test")
-    late = late_nodes(again)
-    assert not any(id(i) in dropped for n in again.nodes if id(n) in late for i in n.inputs)
+    plan = schedule(in_two_phases(case.graph, cut))
+    settle(plan.graph, plan.groups)
+    early = [n for n in plan.graph.nodes if is_computed(n) and not is_late(n) and not stays(n)]
+    dropped = {id(n) for n in early if data.draw(st.booleans())}
+    again = rematerialise(plan.graph, dropped, "test")
+    assert not any(id(i) in dropped for n in again.nodes if is_late(n) for i in n.inputs)
     assert sum(map(is_recomputed, cse(again, Counter()).nodes)) == sum(map(is_recomputed, again.nodes))
     program = PlainProgram(again, workers, 0)
     verify_program(program)
-    late = late_nodes(program.schedule.graph)
-    for group in program.schedule.groups:
-        copies = sum(map(is_recomputed, group.nodes))
-        assert not copies or copies + sum(id(n) in late for n in group.nodes) == len(group.nodes)
+    kernels = [{n.kernel.number if n.kernel else -2 for n in g.nodes} for g in program.schedule.groups]
+    assert all(len(numbers) == 1 for numbers in kernels)
+    settled = [numbers.pop() for numbers in kernels if numbers != {-2}]
+    assert len(set(settled)) == len(settled)
     check(case, program)
