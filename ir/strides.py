@@ -31,8 +31,9 @@ def view_strides(op: str, attrs: Mapping[str, Any], shape: Ints, strides: Ints, 
     if op == "slice":
         return tuple(s * k for s, k in zip(strides, attrs["steps"], strict=True))
     if op == "window":
-        (axis,), (apart,) = attrs["axes"], attrs["steps"]
-        return (*strides[:axis], strides[axis] * apart, *strides[axis + 1 :], strides[axis])
+        steps = dict(zip(attrs["axes"], attrs["steps"], strict=True))
+        inside = (strides[a] * d for a, d in zip(attrs["axes"], attrs["dilations"], strict=True))
+        return (*(s * steps.get(a, 1) for a, s in enumerate(strides)), *inside)
     return strides
 
 
