@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -98,8 +99,7 @@ def _place(lives: Sequence[Life], order: Sequence[int]) -> list[int]:
                     break
                 at = max(at, end)
         offsets[i] = at
-        placed.append((at, at + life.size, life.lower, life.upper))
-        placed.sort()
+        insort(placed, (at, at + life.size, life.lower, life.upper))
     return offsets
 
 
