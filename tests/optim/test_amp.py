@@ -13,6 +13,8 @@ OPTIMIZERS = {
     "sgd": lambda params: optim.SGD(params, lr=0.1),
     "momentum": lambda params: optim.SGD(params, lr=0.1, momentum=0.9, dampening=0.1),
     "adamw": lambda params: optim.AdamW(params, lr=0.1, amsgrad=True),
+    "nadam": lambda params: optim.NAdam(params, lr=0.1),
+    "adagrad": lambda params: optim.Adagrad(params, lr=0.1, lr_decay=0.1),
 }
 
 

@@ -24,7 +24,10 @@ def step(optimizer: optim.Optimizer, times: int = 1) -> None:
         optimizer.step()
 
 
-@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW])
+OTHERS = [optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam]
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW, *OTHERS])
 @pytest.mark.parametrize("lr", [-1.0, math.nan, math.inf])
 def test_bad_rate(make, lr):
     with pytest.raises(ValueError, match="lr must"):
@@ -42,6 +45,15 @@ def test_bad_rate(make, lr):
         (optim.Adam, {"betas": (1.0, 0.9)}, r"betas\[0\]"),
         (optim.AdamW, {"betas": (0.9, -0.1)}, r"betas\[1\]"),
         (optim.AdamW, {"weight_decay": -1.0}, "weight_decay"),
+        (optim.RMSprop, {"alpha": -0.1}, "alpha"),
+        (optim.RMSprop, {"momentum": -0.1}, "momentum"),
+        (optim.Adagrad, {"lr_decay": -1.0}, "lr_decay"),
+        (optim.Adagrad, {"initial_accumulator_value": -1.0}, "initial_accumulator_value"),
+        (optim.Adadelta, {"rho": 1.5}, "rho"),
+        (optim.Adadelta, {"eps": -1.0}, "eps"),
+        (optim.Adamax, {"betas": (0.9, 1.0)}, r"betas\[1\]"),
+        (optim.NAdam, {"momentum_decay": -1.0}, "momentum_decay"),
+        (optim.RAdam, {"weight_decay": -1.0}, "weight_decay"),
     ],
 )
 def test_bad_options(make, options, message):
@@ -57,6 +69,15 @@ def test_torchs_implementation_choices_are_accepted(make):
         make(parameters(), foreach=True, fused=True)
     with pytest.raises(TypeError, match="fused"):
         make(parameters(), fused="yes")
+    with pytest.raises(RuntimeError, match="differentiable"):
+        make(parameters(), differentiable=True)
+
+
+@pytest.mark.parametrize("make", OTHERS)
+def test_foreach_is_accepted_and_differentiable_refused(make):
+    make(parameters(), foreach=True)
+    with pytest.raises(TypeError, match="foreach"):
+        make(parameters(), foreach="yes")
     with pytest.raises(RuntimeError, match="differentiable"):
         make(parameters(), differentiable=True)
 
@@ -94,6 +115,8 @@ def test_add_param_group():
         lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
         lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5),
         lambda p: optim.AdamW(p, lr=0.1, amsgrad=True),
+        lambda p: optim.RMSprop(p, lr=0.1, momentum=0.5, centered=True),
+        *(lambda p, make=make: make(p, lr=0.1) for make in OTHERS),
     ],
 )
 def test_state_dict_resumes_exactly(make):
@@ -140,7 +163,21 @@ def test_loading_refuses_other_groups():
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("name", "options"), [("SGD", {"momentum": 0.9}), ("Adam", {}), ("AdamW", {"amsgrad": True})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"momentum": 0.9}),
+        ("Adam", {}),
+        ("AdamW", {"amsgrad": True}),
+        ("RMSprop", {"momentum": 0.9, "centered": True}),
+        ("RMSprop", {}),
+        ("Adagrad", {"initial_accumulator_value": 0.5}),
+        ("Adadelta", {}),
+        ("Adamax", {}),
+        ("NAdam", {}),
+        ("RAdam", {}),
+    ],
+)
 def test_state_dicts_are_torchs(name, options):
     torch = pytest.importorskip("torch")
     params = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(2, 3))]
@@ -158,6 +195,25 @@ def test_state_dicts_are_torchs(name, options):
         assert set(state) == set(found["state"][number])
         for key, value in state.items():
             np.testing.assert_allclose(value.numpy(), found["state"][number][key].numpy(), rtol=1e-6)
+
+
+def test_adagrad_has_its_sums_before_the_first_step():
+    optimizer = optim.Adagrad(parameters(), initial_accumulator_value=0.25)
+    assert {name: value.tolist() for name, value in optimizer.state_dict()["state"][0].items()} == {
+        "step": 0.0,
+        "sum": [0.25, 0.25],
+    }
+
+
+def test_numbers_stay_in_float32():
+    p = nn.Parameter(tl.ones(2, dtype=tl.bfloat16))
+    p.grad = tl.ones(2, dtype=tl.bfloat16)
+    first, second = optim.NAdam([p]), optim.NAdam([p])
+    first.step()
+    second.load_state_dict(first.state_dict())
+    product = first.state[p]["mu_product"]
+    assert product.dtype is second.state[p]["mu_product"].dtype is tl.float32
+    assert product.item() == second.state[p]["mu_product"].item() != product.bfloat16().item()
 
 
 def test_repr():

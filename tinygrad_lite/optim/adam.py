@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-from tinygrad_lite.optim.optimizer import Group, Optimizer, check_flags, check_range
-from tinygrad_lite.tensor import Tensor, float64, maximum
+from tinygrad_lite.optim.moments import Moments
+from tinygrad_lite.optim.optimizer import Group, check_flags
+from tinygrad_lite.tensor import Tensor, maximum
 
 
-class Adam(Optimizer):
+class Adam(Moments):
     """p -= lr * m / (1 - β1^t) / (sqrt(v / (1 - β2^t)) + eps), m and v running means of g and g². Kingma & Ba 2014.
 
     `weight_decay` adds weight_decay * p to the gradient, or shrinks p itself with `decoupled_weight_decay` (AdamW).
@@ -37,9 +37,7 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_flags(foreach, fused)
-        if differentiable:
-            raise RuntimeError("differentiable optimizers are not supported")
+        check_flags(foreach, fused, differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -55,29 +53,17 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _validate(self, group: Group) -> None:
-        for name in ("lr", "eps", "weight_decay"):
-            check_range(name, group[name])
-        for i, beta in enumerate(group["betas"]):
-            check_range(f"betas[{i}]", beta, high=1.0)
-
     def _step_group(self, index: int, group: Group, params: list[Tensor]) -> None:
-        def uses() -> tuple[bool, bool, bool, bool]:
-            return group["weight_decay"] != 0, group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
-
-        decays, decoupled, amsgrad, maximize = self._static(index, "uses", uses)
+        amsgrad = self._static(index, "amsgrad", lambda: group["amsgrad"])
         take = self._hyper(index, "1 - beta1", lambda: 1 - group["betas"][0])
         beta2 = self._hyper(index, "beta2", lambda: group["betas"][1])
         rest2 = self._hyper(index, "1 - beta2", lambda: 1 - group["betas"][1])
         eps = self._hyper(index, "eps")
-        added = self._hyper(index, "weight_decay") if decays and not decoupled else None
-        kept = self._hyper(index, "1 - lr * weight_decay", lambda: _kept(group)) if decays and decoupled else None
+        gradient, shrunk = self._regularisers(index, group)
         for count, sharing in self._count_steps(params):
             rate, root = self._corrections(index, group, count)
             for p in sharing:
-                grad = -p.grad if maximize else p.grad
-                if added is not None:
-                    grad = grad + added * p
+                grad = gradient(p)
                 mean, square = self._buffer(p, "exp_avg"), self._buffer(p, "exp_avg_sq")
                 mean.copy_(mean + take * (grad - mean))
                 square.copy_(beta2 * square + rest2 * (grad * grad))
@@ -85,25 +71,9 @@ class Adam(Optimizer):
                 if amsgrad:
                     spread = self._buffer(p, "max_exp_avg_sq")
                     spread.copy_(maximum(spread, square))
-                shrunk = p if kept is None else kept * p
-                p.copy_(shrunk - rate * mean / (spread.sqrt() * root + eps))
+                p.copy_(shrunk(p) - rate * mean / (spread.sqrt() * root + eps))
 
     def _corrections(self, index: int, group: Group, count: Tensor) -> tuple[Tensor, Tensor]:
-        """lr / (1 - β1^t) and 1 / sqrt(1 - β2^t), computed in float64 alike in eager mode and in a capture.
-
-        The power is exp(t log β): log β keeps its precision should the runtime round it, where β would not.
-        """
-        logs = [self._log_beta(index, group, i) for i in range(2)]
-        step = count.to(float64)
-        first, second = (1 - (step * log).exp() for log in logs)
+        """lr / (1 - β1^t) and 1 / sqrt(1 - β2^t)."""
+        first, second = self._shares(index, group, count)
         return self._hyper(index, "lr") / first, 1 / second.sqrt()
-
-    def _log_beta(self, index: int, group: Group, i: int) -> Any:
-        def read() -> float:
-            return math.log(group["betas"][i]) if group["betas"][i] > 0 else -math.inf
-
-        return self._hyper(index, f"log beta{i + 1}", read)
-
-
-def _kept(group: Group) -> float:
-    return 1 - float(group["lr"]) * float(group["weight_decay"])

@@ -15,11 +15,11 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from tinygrad_lite.autograd import enable_grad, no_grad
 from tinygrad_lite.ir.record import mode
-from tinygrad_lite.tensor import Tensor, as_tensor, float32, tensor, zeros
+from tinygrad_lite.tensor import Tensor, as_tensor, float32, full, tensor
 
 Group = dict[str, Any]
 
@@ -39,6 +39,9 @@ class Optimizer:
         param_groups: dicts of "params" and hyper-parameters; missing ones come from `defaults`.
         state: parameter → {name: tensor}. Parameters that always step together share one "step" tensor.
     """
+
+    # State that is a number and stays one in float32, whatever the parameter's dtype.
+    _numbers: ClassVar[tuple[str, ...]] = ("step",)
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -141,14 +144,38 @@ class Optimizer:
         """A value that selects code; a compiled function that read it is captured anew when it has changed."""
         return read() if mode.trace is None else mode.trace.static_value(self._label(f"{index}.{name}"), read)
 
+    # Gradients
+
+    def _regularisers(self, index: int, group: Group) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """What `maximize` and `weight_decay` make of a parameter: its gradient to descend along, and where to start.
+
+        The decay is added to the gradient, or with `decoupled_weight_decay` shrinks the parameter.
+        """
+
+        def uses() -> tuple[bool, bool, bool]:
+            return group["weight_decay"] != 0, group.get("decoupled_weight_decay", False), group["maximize"]
+
+        decays, decoupled, maximize = self._static(index, "uses", uses)
+        added = self._hyper(index, "weight_decay") if decays and not decoupled else None
+        kept = self._hyper(index, "1 - lr * weight_decay", lambda: _kept(group)) if decays and decoupled else None
+
+        def gradient(p: Tensor) -> Tensor:
+            grad = -p.grad if maximize else p.grad
+            return grad if added is None else grad + added * p
+
+        return gradient, lambda p: p if kept is None else kept * p
+
     # State
 
-    def _buffer(self, param: Tensor, name: str) -> Tensor:
-        """A state tensor of the parameter's shape, zero at first."""
+    def _buffer(self, param: Tensor, name: str, start: float = 0.0) -> Tensor:
+        """A state tensor of the parameter's shape, `start` everywhere at first; a number where `_numbers` has it."""
         state = self.state[param]
         if state.get(name) is None:
             with mode.eager():
-                state[name] = zeros(param.shape, dtype=param.dtype)
+                if name in self._numbers:
+                    state[name] = tensor(start, dtype=float32)
+                else:
+                    state[name] = full(param.shape, start, dtype=param.dtype)
             self._remember(state[name])
         if mode.trace is not None:
             mode.trace.name(state[name], param, name)
@@ -244,7 +271,10 @@ class Optimizer:
         for number, state in state_dict["state"].items():
             if number in param_of:
                 param = param_of[number]
-                self.state[param] = {name: _loaded(name, value, param) for name, value in state.items()}
+                self.state[param] = {
+                    name: tensor(float(value), dtype=float32) if name in self._numbers else _loaded(value, param)
+                    for name, value in state.items()
+                }
         for group, new in zip(self.param_groups, given, strict=True):
             group.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
         self._share_counts()
@@ -261,10 +291,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _loaded(name: str, value: Any, param: Tensor) -> Any:
-    """A copy of one state entry: the step count in float32, all else in the parameter's dtype."""
-    if name == "step":
-        return tensor(float(value), dtype=float32)
+def _kept(group: Group) -> float:
+    return 1 - float(group["lr"]) * float(group["weight_decay"])
+
+
+def _loaded(value: Any, param: Tensor) -> Any:
+    """A copy of one state entry in the parameter's dtype."""
     if value is None or not hasattr(value, "shape"):
         return copy.deepcopy(value)
     found = value if isinstance(value, Tensor) else as_tensor(value)
@@ -277,8 +309,14 @@ def check_range(name: str, value: float, low: float = 0.0, high: float = math.in
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}), not {value}")
 
 
-def check_flags(foreach: bool | None, fused: bool | None) -> None:
-    """Validate the choice of torch's implementations, which changes nothing here. RuntimeError for both at once."""
+def check_flags(foreach: bool | None, fused: bool | None = None, differentiable: bool = False) -> None:
+    """Validate the choice of torch's implementations, which changes nothing here.
+
+    Raises:
+        RuntimeError: foreach and fused at once; differentiable, which is not supported.
+    """
+    if differentiable:
+        raise RuntimeError("differentiable optimizers are not supported")
     for name, flag in (("foreach", foreach), ("fused", fused)):
         if flag is not None and not isinstance(flag, bool):
             raise TypeError(f"{name} must be True, False or None, not {flag!r}")

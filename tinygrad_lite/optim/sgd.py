@@ -32,9 +32,7 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_flags(foreach, fused)
-        if differentiable:
-            raise RuntimeError("differentiable optimizers are not supported")
+        check_flags(foreach, fused, differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
