@@ -25,6 +25,11 @@ def rates(scheduler: lr_scheduler.LRScheduler, steps: int = 12) -> list[float]:
     return found
 
 
+def at_epochs(o: optim.Optimizer, *epochs: int) -> list[lr_scheduler.LRScheduler]:
+    """Schedules that were stepped before."""
+    return [lr_scheduler.StepLR(o, 3, last_epoch=epoch - 1) for epoch in epochs]
+
+
 SCHEDULES = {
     "LambdaLR": lambda s, o: s.LambdaLR(o, lambda epoch: 0.9**epoch),
     "LambdaLR, two": lambda s, o: s.LambdaLR(o, [lambda epoch: 1 / (epoch + 1), lambda epoch: 2.0]),
@@ -39,6 +44,21 @@ SCHEDULES = {
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, [0.3, 0.5], total_steps=13),
     "OneCycleLR, linear": lambda s, o: s.OneCycleLR(o, 0.3, epochs=3, steps_per_epoch=5, anneal_strategy="linear"),
     "OneCycleLR, three": lambda s, o: s.OneCycleLR(o, 0.3, 20, three_phase=True, cycle_momentum=False),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 1 - 0.1 / (epoch + 1)),
+    "MultiplicativeLR, two": lambda s, o: s.MultiplicativeLR(o, [lambda epoch: 0.9, lambda epoch: 2.0]),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, step_size_up=3, step_size_down=2),
+    "CyclicLR, halved": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.1, 0.4], 2, mode="triangular2"),
+    "CyclicLR, shrinking": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9, cycle_momentum=False),
+    "CyclicLR, own": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / x, scale_mode="cycle"),
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler(
+        [s.ConstantLR(o, 0.1, total_iters=3), s.ExponentialLR(o, 0.9), s.LinearLR(o, 0.5, 0.0, total_iters=9)]
+    ),
+    "ChainedScheduler, cosine": lambda s, o: s.ChainedScheduler(
+        [s.LinearLR(o, 0.2, total_iters=4), s.CosineAnnealingLR(o, 5, eta_min=0.01), s.PolynomialLR(o, 20, power=0.5)]
+    ),
+    "ChainedScheduler, absolute": lambda s, o: s.ChainedScheduler(
+        [s.LambdaLR(o, lambda epoch: 1 / (epoch + 1)), s.StepLR(o, 20), s.MultiplicativeLR(o, lambda epoch: 0.9)]
+    ),
     "SequentialLR": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 6), s.ConstantLR(o, 0.3)], [3, 9]
     ),
@@ -63,6 +83,14 @@ def test_against_torch(name):
         ("ConstantLR", [0.05, 0.05, 0.05, 0.05, 0.1, 0.1, 0.1]),
         ("LinearLR", [0.1 * (0.1 + 0.7 * i / 6) for i in range(7)]),
         ("CosineAnnealingLR", [0.01 + 0.045 * (1 + math.cos(math.pi * i / 5)) for i in range(7)]),
+        ("MultiplicativeLR", [0.1, 0.095, 0.095 * (1 - 0.1 / 3)]),
+        ("CyclicLR", [0.01, 0.04, 0.07, 0.1, 0.055, 0.01, 0.04]),
+        ("CyclicLR, halved", [0.01, 0.055, 0.1, 0.055, 0.01, 0.0325, 0.055, 0.0325, 0.01, 0.02125]),
+        ("CyclicLR, shrinking", [0.01, 0.01 + 0.0225 * 0.9, 0.01 + 0.045 * 0.81]),
+        (
+            "ChainedScheduler",
+            [0.01 * 0.9**i * (0.5 - i / 18) for i in range(3)] + [0.1 * 0.9**3 / 3, 0.1 * 0.9**4 * 5 / 18],
+        ),
         ("SequentialLR", [0.01, 0.04, 0.07, 0.1, 0.05 * (1 + math.cos(math.pi / 6))]),
     ],
 )
@@ -105,6 +133,8 @@ def test_errors():
         lr_scheduler.SequentialLR(one, [lr_scheduler.StepLR(one, 3)], [1])
     with pytest.raises(ValueError, match="same optimizer"):
         lr_scheduler.SequentialLR(one, [lr_scheduler.StepLR(other, 3)], [])
+    with pytest.raises(TypeError, match="ReduceLROnPlateau cannot be chained"):
+        lr_scheduler.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(one)], one)
 
 
 @pytest.mark.torch
@@ -142,6 +172,28 @@ def test_plateau():
     assert again.best == scheduler.best and again.get_last_lr() == [0.05, 0.01]
 
 
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam])
+def test_momentum_goes_the_other_way(make):
+    own = make([nn.Parameter(tl.ones(1))], lr=0.1)
+    scheduler = lr_scheduler.CyclicLR(own, 0.01, 0.1, 2, base_momentum=0.5)
+    found = []
+    for _ in range(5):
+        group = own.param_groups[0]
+        found.append(group["betas"][0] if make is optim.Adam else group["momentum"])
+        scheduler.step()
+    assert found == pytest.approx([0.9, 0.7, 0.5, 0.7, 0.9])
+
+
+def test_a_chain_moves_its_schedules():
+    own = optimizer()
+    parts = [lr_scheduler.StepLR(own, 2, 0.5), lr_scheduler.CyclicLR(own, 0.01, 0.1, 2, base_momentum=0.5)]
+    chain = lr_scheduler.ChainedScheduler(parts)
+    for _ in range(2):
+        chain.step()
+    assert [s.last_epoch for s in parts] == [2, 2] and own.param_groups[0]["momentum"] == pytest.approx(0.5)
+    assert lr_scheduler.SequentialLR(own, [chain, parts[0]], [3]).get_last_lr() == pytest.approx([0.01, 0.01])
+
+
 def test_one_cycle():
     own = optim.AdamW([nn.Parameter(tl.ones(1))], betas=(0.9, 0.99))
     scheduler = lr_scheduler.OneCycleLR(own, 1.0, total_steps=11, pct_start=0.4, anneal_strategy="linear")
@@ -176,7 +228,15 @@ def test_warmup_and_cosine():
         (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 0), "positive, not 0"),
         (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 5, pct_start=2.0), "pct_start"),
         (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 5, anneal_strategy="step"), "step"),
-        (lambda o: lr_scheduler.OneCycleLR(o, [0.1], 5), "1 rates for 2"),
+        (lambda o: lr_scheduler.OneCycleLR(o, [0.1], 5), "1 max_lr for 2"),
+        (lambda o: lr_scheduler.CyclicLR(o, [0.1], 0.2), "1 base_lr for 2"),
+        (lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.2, mode="square"), "square"),
+        (lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.2, scale_mode="epochs"), "epochs"),
+        (lambda o: lr_scheduler.CyclicLR(optim.Adagrad(o.param_groups[0]["params"]), 0.1, 0.2), "momentum or betas"),
+        (lambda o: lr_scheduler.MultiplicativeLR(o, [abs]), "1 functions for 2"),
+        (lambda o: lr_scheduler.ChainedScheduler([]), "empty"),
+        (lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(o, 3)], optimizer()), "same optimizer"),
+        (lambda o: lr_scheduler.ChainedScheduler(at_epochs(o, 0, 2)), r"\[0, 2\]"),
         (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), "T_0"),
         (lambda o: lr_scheduler.WarmupCosineLR(o, 5, 4), "warmup must lie"),
         (lambda o: lr_scheduler.WarmupCosineLR(o, 1, 4, floor=2.0), "floor"),

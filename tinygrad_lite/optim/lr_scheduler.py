@@ -11,74 +11,68 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tinygrad_lite.optim.cyclic import CyclicLR, OneCycleLR
 from tinygrad_lite.optim.optimizer import Optimizer
+from tinygrad_lite.optim.schedule import Absolute, LRScheduler, Stepwise
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+    "WarmupCosineLR",
+]
+
+Factor = Callable[[int], float]
 
 
-class LRScheduler:
-    """Sets group["lr"] at construction, and again at every `step()`.
-
-    Attributes:
-        base_lrs: the initial rates of the groups, also kept as group["initial_lr"].
-        last_epoch: how many times `step()` was called.
-    """
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
-        self.optimizer = optimizer
-        for group in optimizer.param_groups:
-            if last_epoch >= 0 and "initial_lr" not in group:
-                raise KeyError("resuming a schedule needs 'initial_lr' in every parameter group")
-            group.setdefault("initial_lr", group["lr"])
-        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self.step()
-
-    def rate(self, epoch: int, base: float, index: int) -> float:
-        """The rate of group `index` at an epoch, given its initial rate."""
-        raise NotImplementedError
-
-    def get_lr(self) -> list[float]:
-        """The rates the schedule asks for at `last_epoch`."""
-        return [self.rate(self.last_epoch, base, i) for i, base in enumerate(self.base_lrs)]
-
-    def get_last_lr(self) -> list[float]:
-        """The rates that were set last."""
-        return list(self._last_lr)
-
-    def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch, or to the given one."""
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._last_lr = self.get_lr()
-        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=False):
-            group["lr"] = rate
-
-    def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer."""
-        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the attributes; the optimizer's own state dict holds the rates."""
-        self.__dict__.update({name: value for name, value in state_dict.items() if name != "optimizer"})
+def _functions(lr_lambda: Factor | Sequence[Factor], optimizer: Optimizer) -> list[Factor]:
+    """One function for each parameter group, of one for all or of a list."""
+    groups = len(optimizer.param_groups)
+    functions = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
+    if len(functions) != groups:
+        raise ValueError(f"{len(functions)} functions for {groups} parameter groups")
+    return functions
 
 
-class LambdaLR(LRScheduler):
+class LambdaLR(Absolute):
     """base · lr_lambda(epoch); one function, or one for each group. Functions are not part of `state_dict`."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
-        if len(self.lr_lambdas) != groups:
-            raise ValueError(f"{len(self.lr_lambdas)} functions for {groups} parameter groups")
+    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor], last_epoch: int = -1) -> None:
+        self.lr_lambdas = _functions(lr_lambda, optimizer)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, epoch: int, base: float, index: int) -> float:
         return base * self.lr_lambdas[index](epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in super().state_dict().items() if name != "lr_lambdas"}
+
+
+class MultiplicativeLR(Stepwise):
+    """base · lr_lambda(1) · … · lr_lambda(epoch); one function, or one for each group. They are not in `state_dict`."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor], last_epoch: int = -1) -> None:
+        self.lr_lambdas = _functions(lr_lambda, optimizer)
+        super().__init__(optimizer, last_epoch)
+
+    def advance(self, epoch: int, current: float, base: float, index: int) -> float:
+        return current * self.lr_lambdas[index](epoch) if epoch > 0 else current
+
+    def chained(self, epoch: int, current: float, base: float, index: int) -> float:
+        return self.advance(epoch, current, base, index)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: value for name, value in super().state_dict().items() if name != "lr_lambdas"}
@@ -167,8 +161,60 @@ class CosineAnnealingLR(LRScheduler):
     def rate(self, epoch: int, base: float, index: int) -> float:
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
+    def chained(self, epoch: int, current: float, base: float, index: int) -> float:
+        """Of what lies above eta_min the share that half a cosine leaves from one epoch to the next."""
+        if epoch == 0:
+            return current
+        before, now = (1 + math.cos(math.pi * e / self.T_max) for e in (epoch - 1, epoch))
+        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # from the bottom, of which there is no share
+            return current + (base - self.eta_min) * now / 2
+        return self.eta_min + (current - self.eta_min) * now / before
 
-class SequentialLR(LRScheduler):
+
+class ChainedScheduler(Stepwise):
+    """Several schedules at once: each changes the rate that the one before it left.
+
+    Schedules multiply what they find by the ratio of their rates, cosine annealing what lies above eta_min; LambdaLR,
+    the cyclic ones and those with restarts set their own rate, so that they come first. `step()` is this one's alone.
+
+    Raises:
+        ValueError: no schedules, schedules of different optimizers, or that stand at different epochs.
+        TypeError: something else, such as a ReduceLROnPlateau.
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        if not schedulers:
+            raise ValueError("ChainedScheduler: schedulers must not be empty")
+        for scheduler in schedulers:
+            if not isinstance(scheduler, LRScheduler):
+                raise TypeError(f"ChainedScheduler: a {type(scheduler).__name__} cannot be chained")
+        optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise ValueError("ChainedScheduler: all schedules must be of the same optimizer")
+        epochs = [s.last_epoch for s in schedulers]
+        if len(set(epochs)) > 1:
+            raise ValueError(f"ChainedScheduler: schedules must stand at one epoch, not at {epochs}")
+        self._schedulers = list(schedulers)
+        super().__init__(optimizer, epochs[0] - 1)
+
+    def advance(self, epoch: int, current: float, base: float, index: int) -> float:
+        for scheduler in self._schedulers:
+            current = scheduler.chained(epoch, current, base, index)
+        return current
+
+    def _set_momentum(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler.last_epoch, scheduler._last_lr = self.last_epoch, self.get_last_lr()
+            scheduler._set_momentum()
+
+    def state_dict(self) -> dict[str, Any]:
+        return _with_parts(super().state_dict(), self._schedulers)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(_load_parts(state_dict, self._schedulers))
+
+
+class SequentialLR(Absolute):
     """One schedule after the other: schedulers[i] counts its epochs from milestones[i - 1].
 
     Raises:
@@ -195,98 +241,22 @@ class SequentialLR(LRScheduler):
         return self._schedulers[current].rate(epoch - start, base, index)
 
     def state_dict(self) -> dict[str, Any]:
-        own = {name: value for name, value in super().state_dict().items() if name != "_schedulers"}
-        return {**own, "_schedulers": [s.state_dict() for s in self._schedulers]}
+        return _with_parts(super().state_dict(), self._schedulers)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
-            scheduler.load_state_dict(state)
-        super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
+        super().load_state_dict(_load_parts(state_dict, self._schedulers))
 
 
-class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to max_lr, then down to that divided by final_div_factor, over total_steps.
+def _with_parts(own: dict[str, Any], schedulers: Sequence[LRScheduler]) -> dict[str, Any]:
+    """A state dict in which the state of the schedules stands for them."""
+    return {**own, "_schedulers": [s.state_dict() for s in schedulers]}
 
-    Smith & Topin 2018, arXiv:1708.07120. Momentum (betas[0], or SGD's) goes the other way between base_momentum and
-    max_momentum where cycle_momentum is set. `three_phase` comes down to where it began before the last descent.
 
-    Raises:
-        ValueError: neither total_steps nor epochs and steps_per_epoch; a value out of range; a step too many.
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        max_lr: float | Sequence[float],
-        total_steps: int | None = None,
-        epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
-        cycle_momentum: bool = True,
-        base_momentum: float = 0.85,
-        max_momentum: float = 0.95,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-        three_phase: bool = False,
-        last_epoch: int = -1,
-    ) -> None:
-        if total_steps is None and (epochs is None or steps_per_epoch is None):
-            raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
-        self.total_steps = total_steps if total_steps is not None else int(epochs) * int(steps_per_epoch)  # type: ignore[arg-type]
-        if self.total_steps <= 0:
-            raise ValueError(f"OneCycleLR: total_steps must be positive, not {self.total_steps}")
-        if not 0 <= pct_start <= 1:
-            raise ValueError(f"OneCycleLR: pct_start must lie in [0, 1], not {pct_start}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
-        groups = len(optimizer.param_groups)
-        self.max_lrs = [float(max_lr)] * groups if isinstance(max_lr, (int, float)) else [float(x) for x in max_lr]
-        if len(self.max_lrs) != groups:
-            raise ValueError(f"OneCycleLR: {len(self.max_lrs)} rates for {groups} parameter groups")
-        self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
-        self.momenta = (max_momentum, base_momentum)
-        self.div_factor, self.final_div_factor = div_factor, final_div_factor
-        top = float(pct_start * self.total_steps) - 1
-        middle = 2 * pct_start * self.total_steps - 2 if three_phase else None
-        self.ends = [top, *([] if middle is None else [middle]), self.total_steps - 1]
-        if last_epoch == -1:
-            for group, peak in zip(optimizer.param_groups, self.max_lrs, strict=True):
-                group["initial_lr"] = peak / div_factor
-        super().__init__(optimizer, last_epoch)
-
-    def _between(self, epoch: int, points: Sequence[float]) -> float:
-        """The value at an epoch on the way through points[0], points[1], … at the ends of the phases."""
-        start = 0.0
-        for i, end in enumerate(self.ends):
-            if epoch <= end or i == len(self.ends) - 1:
-                done = (epoch - start) / (end - start) if end != start else 1.0
-                if self.anneal_strategy == "cos":
-                    done = (1 - math.cos(math.pi * done)) / 2
-                return points[i] + (points[i + 1] - points[i]) * done
-            start = end
-        raise AssertionError
-
-    def rate(self, epoch: int, base: float, index: int) -> float:
-        if epoch > self.total_steps:
-            raise ValueError(f"OneCycleLR: step {epoch} of a schedule of {self.total_steps} total steps")
-        peak = self.max_lrs[index]
-        back = [base] if len(self.ends) == 3 else []
-        return self._between(epoch, [base, peak, *back, base / self.final_div_factor])
-
-    def step(self, epoch: int | None = None) -> None:
-        super().step(epoch)
-        if not self.cycle_momentum:
-            return
-        high, low = self.momenta
-        value = self._between(self.last_epoch, [high, low, high, high])
-        for group in self.optimizer.param_groups:
-            if "betas" in group:
-                group["betas"] = (value, *group["betas"][1:])
-            elif "momentum" in group:
-                group["momentum"] = value
-            else:
-                raise ValueError("OneCycleLR: cycle_momentum needs an optimizer with momentum or betas")
+def _load_parts(state_dict: dict[str, Any], schedulers: Sequence[LRScheduler]) -> dict[str, Any]:
+    """Give the schedules their state back; what is left of the dict."""
+    for scheduler, state in zip(schedulers, state_dict["_schedulers"], strict=True):
+        scheduler.load_state_dict(state)
+    return {name: value for name, value in state_dict.items() if name != "_schedulers"}
 
 
 class PolynomialLR(LRScheduler):
@@ -300,7 +270,7 @@ class PolynomialLR(LRScheduler):
         return base * (1 - min(epoch, self.total_iters) / self.total_iters) ** self.power
 
 
-class CosineAnnealingWarmRestarts(LRScheduler):
+class CosineAnnealingWarmRestarts(Absolute):
     """Half a cosine from base to eta_min, again and again: in T_0 epochs, then T_0 T_mult, … arXiv:1608.03983."""
 
     def __init__(
