@@ -43,6 +43,7 @@ from tinygrad_lite.nn.batchnorm import (
     InstanceNorm2d,
     InstanceNorm3d,
     LocalResponseNorm,
+    SyncBatchNorm,
 )
 from tinygrad_lite.nn.cache import KVCache, LayerCache, QuantisedLayerCache
 from tinygrad_lite.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -61,6 +62,21 @@ from tinygrad_lite.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d
 from tinygrad_lite.nn.embedding import Embedding, EmbeddingBag
 from tinygrad_lite.nn.feedforward import FeedForward, GatedFeedForward, GeGLU, SwiGLU
 from tinygrad_lite.nn.fractional import FractionalMaxPool2d, FractionalMaxPool3d
+from tinygrad_lite.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from tinygrad_lite.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from tinygrad_lite.nn.loss import (
     BCELoss,
@@ -105,7 +121,7 @@ from tinygrad_lite.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from tinygrad_lite.nn.parameter import Parameter
+from tinygrad_lite.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from tinygrad_lite.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -230,6 +246,19 @@ __all__ = [
     "LSTMCell",
     "LayerCache",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "LearnedPositions",
     "Linear",
@@ -292,6 +321,7 @@ __all__ = [
     "Softshrink",
     "Softsign",
     "SwiGLU",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -304,6 +334,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

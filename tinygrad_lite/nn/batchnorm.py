@@ -129,6 +129,49 @@ class BatchNorm3d(_BatchNorm):
     ranks = (5,)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm of any number of axes, over the batches of all processes: there is one process here.
+
+    Shapes: (N, C, *) to the same.
+
+    Raises:
+        ValueError: fewer than two axes. NotImplementedError: a process_group.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError(f"SyncBatchNorm: there is one process, and no process_group {process_group!r}")
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def _check(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a SyncBatchNorm in the place of every batch norm, on the same parameters and buffers."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            options = (module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            made = cls(module.num_features, *options)
+            for name in (*module._parameters, *module._buffers):
+                setattr(made, name, getattr(module, name))
+            return made.train(module.training)
+        for name, child in module._modules.items():
+            if child is not None:
+                module.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
 class _InstanceNorm(_ChannelNorm):
     def __init__(
         self,

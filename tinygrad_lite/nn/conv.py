@@ -41,7 +41,7 @@ class _Conv(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
-        _check_options(in_channels, out_channels, groups, padding, stride, padding_mode)
+        check_options(in_channels, out_channels, groups, padding, stride, padding_mode)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = each_axis(kernel_size, self.dims, "kernel_size")
         self.stride = each_axis(stride, self.dims, "stride")
@@ -49,10 +49,15 @@ class _Conv(Module):
         self.dilation = each_axis(dilation, self.dims, "dilation")
         self.output_padding = each_axis(output_padding, self.dims, "output_padding")
         self.padding_mode = padding_mode
-        ends = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
-        self.weight = Parameter(empty(*ends, *self.kernel_size, device=device, dtype=dtype))
+        self.weight = Parameter(empty(*self._weight_shape(), device=device, dtype=dtype))
         self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        ends = (self.out_channels, self.in_channels // self.groups)
+        if self.transposed:
+            ends = (self.in_channels, self.out_channels // self.groups)
+        return *ends, *self.kernel_size
 
     def reset_parameters(self) -> None:
         """Draw the initial distribution again: weight and bias uniform in ±1/sqrt(weight's inputs)."""
@@ -74,7 +79,7 @@ class _Conv(Module):
         return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
 
 
-def _check_options(inputs: int, outputs: int, groups: int, padding: Any, stride: Any, mode: str) -> None:
+def check_options(inputs: int, outputs: int, groups: int, padding: Any, stride: Any, mode: str) -> None:
     if groups <= 0:
         raise ValueError(f"groups must be a positive integer, got {groups}")
     for name, channels in (("in_channels", inputs), ("out_channels", outputs)):

@@ -10,7 +10,7 @@ from tinygrad_lite.guards import SCALARS, Is, module_versions
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType
 from tinygrad_lite.nn.hooks import BackwardHooks, Hook, RemovableHandle
-from tinygrad_lite.nn.parameter import Parameter
+from tinygrad_lite.nn.parameter import Parameter, Uninitialized
 from tinygrad_lite.nn.state import Incompatible, check_loadable, load_values
 from tinygrad_lite.tensor import Tensor
 
@@ -413,13 +413,18 @@ class Module:
     def _apply(self: M, fn: Callable[[Tensor], Tensor]) -> M:
         """Replace the data of every parameter, gradient and buffer by `fn` of it."""
         for param in self.parameters():
+            if isinstance(param, Uninitialized):
+                param.convert(fn)
+                continue
             param.data = fn(param.data)
             if param.grad is not None:
                 param.grad = fn(param.grad)
         done: dict[int, Tensor] = {}
         for module in self.modules():
             for name, buffer in module._buffers.items():
-                if buffer is not None:
+                if isinstance(buffer, Uninitialized):
+                    buffer.convert(fn)
+                elif buffer is not None:
                     module._buffers[name] = done.setdefault(id(buffer), fn(buffer))
             module._changed()
         return self
@@ -490,6 +495,8 @@ class Module:
 
     def _assign(self, values: dict[str, Tensor]) -> None:
         for key, value in values.items():
+            if isinstance(value, Uninitialized):
+                continue
             path, _, name = key.rpartition(".")
             owner = self.get_submodule(path)
             old = owner._parameters.get(name)

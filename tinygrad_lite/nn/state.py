@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.nn.parameter import Uninitialized
 from tinygrad_lite.tensor import Tensor, as_tensor
 
 
@@ -44,6 +45,10 @@ def check_loadable(
 def _misfit(key: str, own: Tensor, value: Any) -> list[str]:
     if not isinstance(value, (Tensor, np.ndarray)):
         return [f"{key}: expected a tensor or an array, got {type(value).__name__}."]
+    if isinstance(own, Uninitialized):
+        return []
+    if isinstance(value, Uninitialized):
+        return [f"{key}: the state_dict has an {type(value).__name__}, the model a shape of {list(own.shape)}."]
     if tuple(value.shape) != tuple(own.shape):
         given, expected = list(value.shape), list(own.shape)
         return [f"size mismatch for {key}: the state_dict has shape {given}, the model has shape {expected}."]
@@ -58,6 +63,8 @@ def load_values(own: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
     """Copy the values of the common keys into the model's tensors, keeping their dtypes."""
     with no_grad():
         for key, tensor in own.items():
-            if key in given:
+            if key in given and not isinstance(given[key], Uninitialized):
                 value = given[key]
+                if isinstance(tensor, Uninitialized):
+                    tensor.materialize(value.shape)
                 tensor.copy_(value if isinstance(value, Tensor) else as_tensor(value))
