@@ -24,8 +24,12 @@ def save(obj: Mapping[str, Any], f: str | Path) -> None:
 
 
 def load(f: str | Path, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
-    """What `save` wrote, its arrays as tensors. CheckpointError where the file is not one, or not whole."""
-    return _tensors(checkpoint.load(f))  # type: ignore[no-any-return]
+    """What `save` wrote, its arrays as tensors; of any other safetensors file, such as PyTorch's, tensors by name.
+
+    Raises:
+        CheckpointError: no safetensors file, or not a whole one.
+    """
+    return _tensors(checkpoint.load(f, foreign=True))  # type: ignore[no-any-return]
 
 
 def _tensors(tree: Any) -> Any:

@@ -158,6 +158,36 @@ def test_save_and_load(tmp_path):
         tl.save([1], tmp_path / "b")
 
 
+def test_files_of_other_libraries_load(tmp_path):
+    """Keys as they are, every dtype, integers and scalars too: a state dict that PyTorch saved."""
+    from safetensors.numpy import save_file
+
+    norm = tl.nn.BatchNorm1d(3)
+    norm(tl.randn(4, 3))
+    state = {name: value.detach().numpy() for name, value in norm.state_dict().items()}
+    state["running_var"] = tl.tensor(state["running_var"]).to(tl.bfloat16).numpy()
+    save_file(state, tmp_path / "a.safetensors", metadata={"format": "pt"})
+    found = tl.load(tmp_path / "a.safetensors")
+    assert found.keys() == state.keys() and found["running_var"].dtype is tl.bfloat16
+    again = tl.nn.BatchNorm1d(3)
+    again.load_state_dict(found)
+    assert again.num_batches_tracked.item() == 1 and again.running_mean.tolist() == norm.running_mean.tolist()
+    assert again.running_var.dtype is tl.float32
+
+
+@pytest.mark.torch
+def test_weights_go_between_the_libraries_as_files(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+
+    theirs, ours = (lib.nn.Sequential(lib.nn.Conv2d(1, 2, 3), lib.nn.BatchNorm2d(2)) for lib in (torch, tl))
+    save_file(theirs.state_dict(), tmp_path / "a.safetensors")
+    ours.load_state_dict(tl.load(tmp_path / "a.safetensors"))
+    tl.save(ours.state_dict(), tmp_path / "b.safetensors")
+    back = load_file(tmp_path / "b.safetensors")
+    assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
+
+
 def test_public_names_exist():
     for name in tl.__all__:
         if name not in ("models", "compile", "trace", "get_num_threads", "set_num_threads", "viz", "newaxis"):

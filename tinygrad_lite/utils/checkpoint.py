@@ -49,9 +49,15 @@ def save(path: str | Path, tree: Mapping[str, Any]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def load(path: str | Path) -> dict[str, Any]:
-    """The tree that `save` wrote, arrays as NumPy arrays; CheckpointError where the file is not one, or not whole."""
+def load(path: str | Path, foreign: bool = False) -> dict[str, Any]:
+    """The tree that `save` wrote, arrays as NumPy arrays; CheckpointError where the file is not one, or not whole.
+
+    Args:
+        foreign: of a safetensors file that another library wrote, take the arrays by their names.
+    """
     metadata, arrays = _read(path)
+    if KEY not in metadata and foreign:
+        return dict(arrays)
     if KEY not in metadata:
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of tinygrad_lite")
     try:
