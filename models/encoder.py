@@ -22,7 +22,7 @@ class EncoderConfig:
     Attributes:
         max_len: positions there are.
         types: kinds of segment a token may belong to (query or document).
-        pad: the id of filler.
+        pad: the id of filler; None for none.
         norm: "post" (BERT's), "pre" or "sandwich"; the last two end in a norm.
 
     Raises:
@@ -38,7 +38,7 @@ class EncoderConfig:
     types: int = 2
     dropout: float = 0.1
     eps: float = 1e-12
-    pad: int = 0
+    pad: int | None = 0
     norm: str = "post"
 
     def __post_init__(self) -> None:
@@ -89,6 +89,8 @@ class Encoder(nn.Module):
     def forward(self, ids: Tensor, types: Tensor | None = None, padding: Tensor | None = None) -> Tensor:
         """Vectors of ids; `types` (B, T) of segments, else 0; `padding` (B, T) True at filler, else where `pad` is."""
         T = check_tokens(ids, self.config.max_len, "Encoder", "max_len")
+        if types is not None and types.shape != ids.shape:
+            raise ValueError(f"Encoder: types have shape {tuple(types.shape)}, the ids {tuple(ids.shape)}")
         x = self.tokens(ids) + self.positions(tl.arange(T))
         x = x + (self.types.weight[0] if types is None else self.types(types))
         return self.stack(
@@ -97,7 +99,7 @@ class Encoder(nn.Module):
 
     def padding(self, ids: Tensor) -> Tensor:
         """Where ids are filler."""
-        return ids == self.config.pad
+        return tl.zeros_like(ids, dtype=tl.bool) if self.config.pad is None else ids == self.config.pad
 
     def pooled(self, ids: Tensor, types: Tensor | None = None, pool: str = "mean") -> Tensor:
         """(B, width): the first token's vector ("cls"), or the mean over what is no filler ("mean")."""

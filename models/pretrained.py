@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from tinygrad_lite import nn
 from tinygrad_lite.errors import UserError
-from tinygrad_lite.models.encoder import EncoderConfig, MaskedLM
+from tinygrad_lite.models.encoder import Encoder, EncoderConfig, MaskedLM
 from tinygrad_lite.models.gpt import GPT, GPTConfig
 from tinygrad_lite.models.llama import Llama, LlamaConfig
 
@@ -49,15 +49,17 @@ class Layout(NamedTuple):
     ignored: tuple[str, ...]
     layers: Callable[[Any], int]
 
-    def expanded(self, model: nn.Module) -> Iterator[Rule]:
-        """The rules of every layer the model has, for keys the model has."""
-        own = model.state_dict()
+    def of_layers(self, model: nn.Module) -> Iterator[Rule]:
+        """The rules of every layer the model has."""
         for rule in self.rules:
             indices = range(self.layers(model.config)) if "{i}" in rule.ours else (0,)
             for i in indices:
-                ours = rule.ours.format(i=i)
-                if ours in own:
-                    yield rule._replace(ours=ours, theirs=tuple(key.format(i=i) for key in rule.theirs))
+                yield rule._replace(ours=rule.ours.format(i=i), theirs=tuple(key.format(i=i) for key in rule.theirs))
+
+    def expanded(self, model: nn.Module) -> Iterator[Rule]:
+        """Those of them for keys the model has."""
+        own = model.state_dict()
+        return (rule for rule in self.of_layers(model) if rule.ours in own)
 
 
 GPT2 = Layout(
@@ -186,7 +188,7 @@ def _named(layout: Layout, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored_state(model: nn.Module, layout: Layout) -> Arrays:
-    """A model's state as it is stored; tied output matrices are left out."""
+    """A model's state as it is stored; tied output matrices are left out, biases a model lacks are zeros."""
     own, found = model.state_dict(keep_vars=True), {}
     tied = {id(value) for key, value in own.items() if not key.startswith(("head.", "lm_head."))}
     for rule in layout.expanded(model):
@@ -195,6 +197,10 @@ def stored_state(model: nn.Module, layout: Layout) -> Arrays:
         value = own[rule.ours].detach().numpy()
         for key, part in zip(rule.theirs, np.split(value, len(rule.theirs)), strict=True):
             found[key] = np.ascontiguousarray(part.T if rule.transposed else part)
+    for rule in layout.of_layers(model):
+        if rule.ours.endswith("bias") and rule.ours not in own:  # their layers always have one
+            (key,) = rule.theirs
+            found[key] = np.zeros(found[key.removesuffix("bias") + "weight"].shape[-1], np.float32)
     return found
 
 
@@ -221,11 +227,12 @@ def _only(config: Mapping[str, Any], **expected: Any) -> None:
 
 def _gpt2(config: Mapping[str, Any]) -> GPT:
     _only(config, activation_function=tuple(_GELU), layer_norm_epsilon=1e-5, scale_attn_by_inverse_layer_idx=False)
-    _only(config, add_cross_attention=False, n_inner=(None, 4 * config.get("n_embd", 0)))
+    _only(config, scale_attn_weights=True, add_cross_attention=False, n_inner=(None, 4 * config.get("n_embd", 0)))
     sizes = _fields(config, vocab_size="vocab_size", block_size="n_positions", n_layer="n_layer", n_head="n_head")
     width = _fields(config, n_embd="n_embd")
     gelu = _GELU[config.get("activation_function", "gelu_new")]
-    return GPT(GPTConfig(**sizes, **width, gelu=gelu, tied=config.get("tie_word_embeddings", True)))
+    options = {"dropout": config.get("resid_pdrop", 0.1), "tied": config.get("tie_word_embeddings", True)}
+    return GPT(GPTConfig(**sizes, **width, **options, gelu=gelu))
 
 
 def _gpt2_config(c: GPTConfig) -> dict[str, Any]:
@@ -238,12 +245,14 @@ def _gpt2_config(c: GPTConfig) -> dict[str, Any]:
         "n_head": c.n_head,
         "n_embd": c.n_embd,
         "activation_function": "gelu_new" if c.gelu == "tanh" else "gelu",
+        **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), c.dropout),
         "tie_word_embeddings": c.tied,
     }
 
 
 def _bert(config: Mapping[str, Any]) -> MaskedLM:
     _only(config, hidden_act="gelu", position_embedding_type="absolute", tie_word_embeddings=True)
+    _only(config, is_decoder=False, add_cross_attention=False)
     sizes = _fields(
         config,
         vocab_size="vocab_size",
@@ -259,6 +268,8 @@ def _bert(config: Mapping[str, Any]) -> MaskedLM:
 
 
 def _bert_config(c: EncoderConfig) -> dict[str, Any]:
+    if c.norm != "post":
+        raise UserError(f"Hugging Face's BERT normalises behind its branches, this model is {c.norm}-norm")
     return {
         "architectures": ["BertForMaskedLM"],
         "model_type": "bert",
@@ -278,9 +289,10 @@ def _bert_config(c: EncoderConfig) -> dict[str, Any]:
 
 
 def _llama(config: Mapping[str, Any]) -> Llama:
-    _only(config, hidden_act="silu", attention_bias=False, mlp_bias=False, rope_scaling=None)
-    rope = config.get("rope_parameters") or {}
-    _only(rope, rope_type="default")
+    _only(config, hidden_act="silu", attention_bias=False, mlp_bias=False)
+    rope, scaling = (config.get(name) or {} for name in ("rope_parameters", "rope_scaling"))
+    for given in (rope, scaling):
+        _only({"rope_type": given.get("rope_type", given.get("type", "default"))}, rope_type="default")
     sizes = _fields(
         config,
         vocab_size="vocab_size",
@@ -315,6 +327,10 @@ def _llama_config(c: LlamaConfig) -> dict[str, Any]:
         "tie_word_embeddings": c.tied,
         "hidden_act": "silu",
     }
+
+
+def _encoder_config(c: EncoderConfig) -> dict[str, Any]:
+    return {**_bert_config(c), "architectures": ["BertModel"]}
 
 
 KINDS: dict[str, tuple[Layout, type[nn.Module], Callable[..., nn.Module], Callable[..., dict[str, Any]]]] = {
@@ -352,8 +368,16 @@ def from_pretrained(folder: str | Path) -> Any:
 
 
 def save_pretrained(model: nn.Module, folder: str | Path) -> None:
-    """Write config.json and model.safetensors as Hugging Face's library reads them. UserError for other models."""
+    """Write config.json and model.safetensors as Hugging Face's library reads them.
+
+    A GPT, a Llama, a MaskedLM or an Encoder.
+
+    Raises:
+        UserError: another model, or a variant that their library does not have.
+    """
     found = [(layout, config_of) for layout, kind, _, config_of in KINDS.values() if isinstance(model, kind)]
+    if isinstance(model, Encoder):
+        found = [(BERT_ENCODER, _encoder_config)]
     if not found:
         raise UserError(f"a {type(model).__name__} has no layout to be saved in")
     layout, config_of = found[0]

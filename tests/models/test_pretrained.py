@@ -61,12 +61,14 @@ def test_their_library_reads_ours(kind, tmp_path):
     np.testing.assert_allclose(logits(model, ids), expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{"tied": False}, {"gelu": "none"}])
+@pytest.mark.parametrize("options", [{"tied": False}, {"gelu": "none"}, {"dropout": 0.2}, {"bias": False}], ids=str)
 def test_own_models_round_trip(options, tmp_path):
+    """Without biases too: theirs has them, so zeros are written."""
     model = build("gpt-tiny", **options).eval()
     save_pretrained(model, tmp_path)
     again, ids = from_pretrained(tmp_path), np.arange(10).reshape(2, 5)
-    assert again.config.tied == model.config.tied
+    assert (again.config.tied, again.config.dropout) == (model.config.tied, model.config.dropout)
+    assert again.config.bias
     np.testing.assert_allclose(logits(again, ids), logits(model, ids), rtol=1e-5, atol=1e-6)
     assert ("lm_head.weight" in load_file(tmp_path / "model.safetensors")) == (not model.config.tied)
 
@@ -121,6 +123,20 @@ def test_an_encoder_without_head(tmp_path):
     assert isinstance(encoder, Encoder)
     ids = tl.tensor([[3, 4, 5]])
     np.testing.assert_allclose(encoder(ids).detach().numpy(), whole.encoder(ids).detach().numpy(), atol=1e-5)
+    save_pretrained(encoder, tmp_path / "again")
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["architectures"] == ["BertModel"]
+    again = from_pretrained(tmp_path / "again")
+    np.testing.assert_array_equal(again(ids).detach().numpy(), encoder(ids).detach().numpy())
+
+
+def test_models_that_theirs_cannot_be(tmp_path):
+    """A norm in another place has no name in their layout."""
+    for model in (build("encoder-tiny", norm="pre"), build("encoder-tiny", norm="sandwich").encoder):
+        with pytest.raises(UserError, match=r"this model is (pre|sandwich)-norm"):
+            save_pretrained(model, tmp_path)
+    with pytest.raises(UserError, match="no norm over queries"):
+        save_pretrained(build("llama-tiny", qk_norm=True), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_key_that_does_not_fit_is_named(tmp_path):
@@ -169,21 +185,103 @@ def test_narrow_floats(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model_type": "mamba"}, "type 'mamba'; there are loaders for gpt2, bert, llama"),
-        ({"activation_function": "relu"}, "activation_function 'relu'"),
-        ({"n_head": None}, "lacks n_head"),
-    ],
-)
-def test_other_configurations(change, message, tmp_path):
-    config = json.loads((FILES / "gpt2" / "config.json").read_text()) | change
+def reconfigured(kind: str, change: dict, folder: Path) -> Path:
+    """A stored model's folder with some fields of its configuration replaced; "n_head": None leaves it out."""
+    config = json.loads((FILES / kind / "config.json").read_text()) | change
     config = {key: value for key, value in config.items() if key != "n_head" or value is not None}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    shutil.copy(FILES / "gpt2" / "model.safetensors", tmp_path)
+    (folder / "config.json").write_text(json.dumps(config))
+    shutil.copy(FILES / kind / "model.safetensors", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("gpt2", {"model_type": "mamba"}, "type 'mamba'; there are loaders for gpt2, bert, llama"),
+        ("gpt2", {"activation_function": "relu"}, "activation_function 'relu'"),
+        ("gpt2", {"n_head": None}, "lacks n_head"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights False"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx True"),
+        ("gpt2", {"layer_norm_epsilon": 1e-3}, "layer_norm_epsilon 0.001"),
+        ("gpt2", {"n_inner": 20}, "n_inner 20"),
+        ("bert", {"hidden_act": "relu"}, "hidden_act 'relu'"),
+        ("bert", {"is_decoder": True}, "is_decoder True"),
+        ("bert", {"tie_word_embeddings": False}, "tie_word_embeddings False"),
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'"),
+        ("llama", {"attention_bias": True}, "attention_bias True"),
+        ("llama", {"head_dim": 8}, "head_dim 8"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type 'linear'"),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_type 'llama3'"),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type 'yarn'"),
+    ],
+    ids=str,
+)
+def test_other_configurations(kind, change, message, tmp_path):
+    """What is not computed as their library does is refused, never computed otherwise."""
     with pytest.raises(UserError, match=message):
-        from_pretrained(tmp_path)
+        from_pretrained(reconfigured(kind, change, tmp_path))
+
+
+def test_older_fields(tmp_path):
+    """The base of rotations beside a scaling that is none, as former versions wrote them; no id for filler."""
+    change = {"rope_parameters": None, "rope_theta": 7e3, "rope_scaling": {"rope_type": "default"}}
+    assert from_pretrained(reconfigured("llama", change, tmp_path)).config.rope_base == 7e3
+    expected = load_file(FILES / "bert" / "expected.safetensors")
+    model = from_pretrained(reconfigured("bert", {"pad_token_id": None}, tmp_path))
+    assert not model.encoder.padding(tl.zeros(1, 3, dtype=tl.int64)).any()
+    np.testing.assert_allclose(logits(model, expected["ids"]), expected["logits"], rtol=1e-4, atol=1e-4)
+
+
+def their_pair(kind: str, options: dict):
+    """Class and configuration of a small model of theirs."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 23, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6}
+    sizes |= {"intermediate_size": 20, "max_position_embeddings": 12}
+    if kind == "gpt2":
+        made = transformers.GPT2Config(vocab_size=23, n_positions=12, n_embd=24, n_layer=2, n_head=6, **options)
+        return transformers.GPT2LMHeadModel, made
+    if kind == "llama":
+        return transformers.LlamaForCausalLM, transformers.LlamaConfig(**sizes, **options)
+    return transformers.BertForMaskedLM, transformers.BertConfig(**sizes, **options)
+
+
+VARIANTS = [
+    ("gpt2", {"activation_function": "gelu"}),
+    ("gpt2", {"activation_function": "gelu_pytorch_tanh", "tie_word_embeddings": False}),
+    ("bert", {"type_vocab_size": 3, "layer_norm_eps": 1e-3}),
+    ("bert", {"type_vocab_size": 1, "pad_token_id": 5}),
+    ("llama", {"num_key_value_heads": 1, "tie_word_embeddings": True}),
+    ("llama", {"num_key_value_heads": 3, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}),
+    ("llama", {"rms_norm_eps": 1e-3}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), VARIANTS, ids=str)
+def test_variants_of_their_models(kind, options, tmp_path):
+    """Read, compared, written, read by them, and compared again."""
+    torch = pytest.importorskip("torch")
+    of, config = their_pair(kind, options)
+    torch.manual_seed(0)
+    theirs = of(config).eval()
+    for p in theirs.parameters():
+        torch.nn.init.normal_(p, std=0.3)
+    rng = np.random.default_rng(0)
+    ids, types = rng.integers(6, 23, (2, 7)), rng.integers(0, options.get("type_vocab_size", 1), (2, 7))
+    more = {"token_type_ids": torch.tensor(types)} if kind == "bert" else {}
+
+    def expected(model):
+        with torch.no_grad():
+            return model(torch.tensor(ids), **more).logits.numpy()
+
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = from_pretrained(tmp_path / "theirs")
+    with tl.no_grad():
+        found = ours(tl.from_numpy(ids), **({"types": tl.from_numpy(types)} if kind == "bert" else {}))[0].numpy()
+    np.testing.assert_allclose(found, expected(theirs), rtol=1e-4, atol=1e-4)
+    save_pretrained(ours, tmp_path / "ours")
+    again, info = of.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(info.values()), info
+    np.testing.assert_allclose(expected(again.eval()), expected(theirs), rtol=1e-5, atol=1e-5)
 
 
 def test_broken_files(tmp_path):
