@@ -9,6 +9,7 @@ from typing import Any
 import tinygrad_lite as tl
 from tinygrad_lite import nn
 from tinygrad_lite.models import generate as generation
+from tinygrad_lite.models.parts import check_tokens
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.nn.attention import attend
 from tinygrad_lite.tensor import Tensor
@@ -160,11 +161,11 @@ class GPT(nn.Module):
         With `positions` (T,) and `cache`, the ids continue what the cache holds, at these places.
 
         Raises:
-            ValueError: a longer sequence.
+            ValueError: a longer sequence; a cache without positions.
         """
-        T = idx.shape[1]
-        if self.config.block_size < T:
-            raise ValueError(f"GPT: a sequence of {T} tokens exceeds block_size {self.config.block_size}")
+        T = check_tokens(idx, self.config.block_size, "GPT")
+        if cache is not None and positions is None:
+            raise ValueError("GPT: a cache needs the positions of its input")
         x = self.drop(self.wte(idx) + self.wpe(tl.arange(T) if positions is None else positions))  # (B, T, C)
         for i, block in enumerate(self.blocks):
             x = block(x, positions, None if cache is None else cache[i])

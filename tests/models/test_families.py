@@ -291,6 +291,23 @@ def test_too_long_sequences():
             build(name)(ids(1, limit + 1))
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build("gpt-tiny")(ids(1, 1), cache=build("gpt-tiny").make_cache(1)), "cache needs the positions"),
+        (lambda: build("llama-tiny")(ids(1, 1), cache=build("llama-tiny").make_cache(1)), "cache needs the positions"),
+        (lambda: build("gpt-tiny")(ids(1, 4)[0]), r"GPT: token ids have shape \(batch, length\), not \(4,\)"),
+        (
+            lambda: build("encoder-tiny").encoder(ids(2, 4), types=ids(2, 5)),
+            r"Encoder: types have shape \(2, 5\), the ids \(2, 4\)",
+        ),
+    ],
+)
+def test_calls_that_do_not_fit(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
 def test_tools_come_with_the_package():
     """Without an import of their own, as the documentation names them."""
     script = "import tinygrad_lite as tl; print(tl.models.pretrained.from_pretrained, tl.models.generate.generate)"

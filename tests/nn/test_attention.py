@@ -229,8 +229,55 @@ def test_weights_under_a_mask():
         ),
         (lambda: nn.MultiheadAttention(4, 2)(*[draw(3, 2, 5)] * 3), RuntimeError, "query has width 5"),
         (lambda: nn.MultiheadAttention(4, 2)(*[draw(3, 2, 4)] * 3, is_causal=True), RuntimeError, "is_causal"),
+        (lambda: nn.Attention(4, 2)(draw(2, 3, 5)), ValueError, "x has width 5, the layer takes 4"),
+        (
+            lambda: nn.Attention(4, 2)(draw(2, 3, 4), draw(3, 5, 4)),
+            ValueError,
+            r"memory has shape \(3, 5, 4\), expected \(2, keys, 4\)",
+        ),
+        (
+            lambda: nn.Attention(4, 2)(draw(2, 2, 4), positions=tl.arange(1), cache=nn.LayerCache(2, 2, 5, 2)),
+            ValueError,
+            r"positions have shape \(1,\), expected \(2,\)",
+        ),
+        (lambda: nn.KVCache(1, 2, 2, 5, 2)[1], IndexError, "made for 1 layers, layer 1"),
     ],
 )
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+INTEGERS = tl.ones(3, 3, dtype=tl.int64)
+COUNTED = {
+    "mask": (lambda x: nn.Attention(4, 2)(x, mask=INTEGERS), "mask must be bool or floating, not int64"),
+    "cached mask": (
+        lambda x: nn.Attention(4, 2)(x, mask=INTEGERS, positions=tl.arange(3), cache=nn.LayerCache(3, 2, 3, 2)),
+        "mask must be bool or floating, not int64",
+    ),
+    "padding": (lambda x: nn.Attention(4, 2)(x, key_padding_mask=INTEGERS), "key_padding_mask must be bool, not int64"),
+    "torch's mask": (
+        lambda x: nn.MultiheadAttention(4, 2)(x, x, x, attn_mask=INTEGERS),
+        "attn_mask must be bool or floating, not int64",
+    ),
+    "torch's padding": (
+        lambda x: nn.MultiheadAttention(4, 2)(x, x, x, key_padding_mask=INTEGERS, need_weights=False),
+        "key_padding_mask must be bool or floating, not int64",
+    ),
+    "encoder": (
+        lambda x: nn.TransformerEncoderLayer(4, 2, 4)(x, src_key_padding_mask=INTEGERS),
+        "key_padding_mask must be bool or floating, not int64",
+    ),
+    "function": (
+        lambda x: nn.functional.scaled_dot_product_attention(x, x, x, INTEGERS),
+        r"attn_mask must be bool or floating, not i64\[3,3\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_masks_of_integers_are_refused(name):
+    """Ones for tokens and zeros for filler, as tokenizers give them, would be added to the scores."""
+    call, message = COUNTED[name]
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        call(draw(3, 3, 4))

@@ -63,7 +63,7 @@ def scaled_dot_product_attention(
     `enable_gqa` repeats the key and value heads (axis -3) to the query's number.
 
     Raises:
-        RuntimeError: shapes that do not fit; attn_mask together with is_causal.
+        RuntimeError: shapes that do not fit; a mask of integers; attn_mask together with is_causal.
     """
     q, k, v = (node_of(x, name) for x, name in ((query, "query"), (key, "key"), (value, "value")))
     if enable_gqa:
@@ -73,6 +73,8 @@ def scaled_dot_product_attention(
         batch = ew.broadcast_shapes("scaled_dot_product_attention", [q.shape[:-2], k.shape[:-2]])
         seed, offset = default_generator.take(math.prod(batch) * q.shape[-2] * k.shape[-2])
     mask = maybe(attn_mask, "attn_mask")
+    if mask is not None and mask.dtype.kind not in "bf":
+        raise RuntimeError(f"scaled_dot_product_attention: attn_mask must be bool or floating, not {mask.type}")
     return wrap(composite.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale, seed, offset))
 
 

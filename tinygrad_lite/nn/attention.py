@@ -92,6 +92,13 @@ def check_heads(layer: str, dim: int, heads: int, names: tuple[str, str]) -> Non
         raise ValueError(f"{layer}: {names[1]} {heads} does not divide {names[0]} {dim}")
 
 
+def check_mask(layer: str, name: str, mask: Tensor, kinds: str, error: type[Exception]) -> None:
+    """Raise unless the mask is bool ("b") or floating ("f"): ones and zeros in integers would be added to scores."""
+    if mask.dtype.kind not in kinds:
+        wanted = "bool" if kinds == "b" else "bool or floating"
+        raise error(f"{layer}: {name} must be {wanted}, not {mask.dtype.name}")
+
+
 # ---- torch's ---------------------------------------------------------------------------------------------
 
 
@@ -233,6 +240,9 @@ class MultiheadAttention(Module):
         return k, v, k.shape[1] - before
 
     def _check_masks(self, attn: Tensor | None, padding: Tensor | None, batch: int, queries: int, keys: int) -> None:
+        for name, mask in (("attn_mask", attn), ("key_padding_mask", padding)):
+            if mask is not None:
+                check_mask("MultiheadAttention", name, mask, "bf", RuntimeError)
         if attn is not None and attn.dim() not in (2, 3):
             raise RuntimeError(f"MultiheadAttention: attn_mask must have 2 or 3 axes, not {attn.dim()}")
         expected = (queries, keys)
@@ -294,7 +304,8 @@ class Attention(Module):
         tie_qk: keys by the queries' projection: scores are then symmetric.
 
     Raises:
-        ValueError: heads that do not divide dim, kv_heads that do not divide heads; masks or a cache that do not fit.
+        ValueError: heads that do not divide dim, kv_heads that do not divide heads; a width, masks or a cache that do
+            not fit.
     """
 
     def __init__(
@@ -352,6 +363,7 @@ class Attention(Module):
             positions: (T,) int64 places of x, by default 0 … T - 1; a cache needs them.
             cache: takes x's keys and values at `positions`; queries see all that lie at or before theirs.
         """
+        self._check(x, memory, mask)
         q = split_heads(self.q_proj(x), self.heads)
         if self.qk_norm:
             q = self.q_norm(q)
@@ -373,6 +385,16 @@ class Attention(Module):
         p = self.dropout if self.training else 0.0
         return self.o_proj(merge_heads(attend(q, k, v, mask, p, causal, self.scale)))
 
+    def _check(self, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> None:
+        if mask is not None:
+            check_mask("Attention", "mask", mask, "bf", ValueError)
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"Attention: x has width {x.shape[-1]}, the layer takes {self.dim}")
+        width = self.k_proj.in_features
+        if memory is not None and (memory.shape[0], memory.shape[-1]) != (x.shape[0], width):
+            expected = f"({x.shape[0]}, keys, {width})"
+            raise ValueError(f"Attention: memory has shape {tuple(memory.shape)}, expected {expected}")
+
     def project(self, memory: Tensor, positions: Tensor | None = None, rotated: bool = False) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory, (B, kv_heads, S, head_dim): computed once for every step that reads it."""
         k = split_heads(self.k_proj(memory), self.kv_heads)
@@ -386,6 +408,7 @@ class Attention(Module):
         self, mask: Tensor | None, padding: Tensor | None, causal: bool, batch: int, queries: int, keys: int
     ) -> tuple[Tensor | None, bool]:
         if padding is not None:
+            check_mask("Attention", "key_padding_mask", padding, "b", ValueError)
             if tuple(padding.shape) != (batch, keys):
                 given = tuple(padding.shape)
                 raise ValueError(f"Attention: key_padding_mask has shape {given}, expected {(batch, keys)}")
@@ -423,6 +446,7 @@ __all__ = [
     "attention_weights",
     "causal_mask",
     "check_heads",
+    "check_mask",
     "merge_heads",
     "observe_weights",
     "split_heads",

@@ -21,21 +21,25 @@ class LayerCache:
         """Store the keys and values (batch, heads, T, width) of `positions` (T,); all of them, capacity long.
 
         Raises:
-            ValueError: keys of another batch size, head count or width than the cache, or more than fit it.
+            ValueError: keys of another batch size, head count or width than the cache, more than fit it, or than there
+                are positions.
         """
-        self._check(k)
+        self._check(k, positions)
         with no_grad():
             for store, new in zip(self._stores(), (*self._packed(k), *self._packed(v)), strict=True):
                 store.index_copy_(2, positions, new)
         return self._whole()
 
-    def _check(self, k: Tensor) -> None:
+    def _check(self, k: Tensor, positions: Tensor) -> None:
         given, own = (k.shape[0], k.shape[1], k.shape[3]), (self.batch, self.heads, self.width)
         for name, got, has in zip(("batch size", "head count", "head width"), given, own, strict=True):
             if got != has:
                 raise ValueError(f"{type(self).__name__}: made for {name} {has}, used with {got}")
         if k.shape[2] > self.capacity:
             raise ValueError(f"{type(self).__name__}: {k.shape[2]} positions at once exceed capacity {self.capacity}")
+        if tuple(positions.shape) != (k.shape[2],):
+            given = tuple(positions.shape)
+            raise ValueError(f"{type(self).__name__}: positions have shape {given}, expected {(k.shape[2],)}")
 
     def _packed(self, x: Tensor) -> tuple[Tensor, ...]:
         return (x.detach(),)
@@ -103,6 +107,8 @@ class KVCache:
         return len(self.layers)
 
     def __getitem__(self, layer: int) -> LayerCache:
+        if not -len(self) <= layer < len(self):
+            raise IndexError(f"KVCache: made for {len(self)} layers, layer {layer} asks for its part")
         return self.layers[layer]
 
     def reorder(self, rows: Tensor) -> None:
