@@ -93,3 +93,47 @@ def test_random_draws_can_be_skipped():
         layer, norm = nn.Linear(3, 4), nn.LayerNorm(3)
     assert np.all(layer.weight.detach().numpy() == 0) and np.all(norm.weight.detach().numpy() == 1)
     assert not np.all(nn.Linear(3, 4).weight.detach().numpy() == 0)
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((4, 3, 3), 1), ((2, 5, 2, 3), 1), ((6, 2, 1, 3, 3), 3)])
+def test_dirac_passes_channels_on(shape, groups):
+    weight = tl.tensor(drawn(init.dirac_, *shape, groups=groups))
+    window = shape[2:]
+    x = tl.randn(1, shape[1] * groups, *(7,) * len(window))
+    padding = tuple(n // 2 for n in window)
+    y = getattr(nn.functional, f"conv{len(window)}d")(x, weight, padding=padding, groups=groups)
+    kept = tuple(slice(0, 7) for _ in window)
+    for channel in range(shape[0]):
+        group, place = divmod(channel, shape[0] // groups)
+        expected = x.numpy()[0, group * shape[1] + place] if place < shape[1] else np.zeros((7,) * len(window))
+        np.testing.assert_allclose(y.numpy()[0, channel][kept], expected, rtol=1e-6)
+
+
+@pytest.mark.torch
+def test_dirac_is_torchs():
+    torch = pytest.importorskip("torch")
+    for shape, groups in (((4, 3, 3), 1), ((2, 5, 2, 3), 2), ((6, 2, 1, 4, 3), 3)):
+        expected = torch.nn.init.dirac_(torch.empty(*shape), groups).numpy()
+        np.testing.assert_array_equal(drawn(init.dirac_, *shape, groups=groups), expected)
+
+
+def test_sparse_leaves_out_a_share_of_each_column():
+    values = drawn(init.sparse_, 11, 300, sparsity=0.25, std=2.0)
+    np.testing.assert_array_equal((values == 0).sum(0), 3)
+    assert same_distribution(values[values != 0], stats.norm(0, 2))
+    assert len({tuple(column) for column in (values == 0).T}) > 50
+    assert np.all(drawn(init.sparse_, 4, 3, sparsity=1.0) == 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: init.dirac_(tl.zeros(3, 3)), "3, 4 or 5 axes, not with 2"),
+        (lambda: init.dirac_(tl.zeros(3, 3, 1), groups=2), "groups=2"),
+        (lambda: init.sparse_(tl.zeros(3), 0.1), "1 axes"),
+        (lambda: init.sparse_(tl.zeros(3, 3), 1.5), "not 1.5"),
+    ],
+)
+def test_dirac_and_sparse_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

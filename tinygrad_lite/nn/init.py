@@ -156,6 +156,44 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     return _draw(tensor, values)
 
 
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight (out, in, *window) that passes on its input, as many channels as there are, in each group.
+
+    Raises:
+        ValueError: another number of axes than 3, 4 or 5; out channels not divisible by groups.
+    """
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError(f"dirac_ fills tensors with 3, 4 or 5 axes, not with {tensor.dim()}")
+    if groups < 1 or tensor.shape[0] % groups:
+        raise ValueError(f"dirac_: {tensor.shape[0]} out channels are not divisible by groups={groups}")
+    values = np.zeros(tuple(tensor.shape))
+    each, middle = tensor.shape[0] // groups, tuple(n // 2 for n in tensor.shape[2:])
+    for group in range(groups):
+        for channel in range(min(each, tensor.shape[1])):
+            values[(group * each + channel, channel, *middle)] = 1.0
+    return _fill(tensor, values)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+    """Normal with mean 0, but the share `sparsity` of each column, rounded up, is 0. Martens 2010.
+
+    Raises:
+        ValueError: not a matrix; sparsity outside [0, 1].
+    """
+    if tensor.dim() != 2:
+        raise ValueError(f"sparse_ fills matrices, not tensors with {tensor.dim()} axes")
+    if not 0 <= sparsity <= 1:
+        raise ValueError(f"sparse_: sparsity must lie in [0, 1], not {sparsity}")
+    rows, columns = tensor.shape
+
+    def values() -> np.ndarray[Any, Any]:
+        rank = rand(rows, columns, dtype=float64).numpy().argsort(0).argsort(0)  # of each column's rows, at random
+        drawn = (randn(rows, columns, dtype=float64) * std).numpy()
+        return np.where(rank < math.ceil(sparsity * rows), 0.0, drawn)
+
+    return _draw(tensor, values)
+
+
 def lecun_uniform_(tensor: Tensor) -> Tensor:
     """Uniform with variance 1 / fan in, for SELU. LeCun et al. 1998."""
     bound = math.sqrt(3.0 / _fans(tensor)[0])

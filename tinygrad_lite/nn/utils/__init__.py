@@ -1,14 +1,49 @@
-"""Functions over many parameters: gradient clipping, and all of them as one vector."""
+"""Functions over many parameters, such as gradient clipping; what changes how a module's parameters are made."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.functional import cat
 from tinygrad_lite.ir.record import mode
+from tinygrad_lite.layouts import memory_format
+from tinygrad_lite.nn import init
+from tinygrad_lite.nn.module import Module
+from tinygrad_lite.nn.utils import parametrizations, parametrize
+from tinygrad_lite.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from tinygrad_lite.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from tinygrad_lite.nn.utils.weight_norm import remove_weight_norm, weight_norm
 from tinygrad_lite.tensor import Tensor, as_tensor, maximum
+
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "get_total_norm",
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "skip_init",
+    "spectral_norm",
+    "vector_to_parameters",
+    "weight_norm",
+]
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -99,3 +134,23 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         for p, size in zip(parameters, sizes, strict=True):
             p.copy_(vec[start : start + size].reshape(p.shape))
             start += size
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """`module_cls(*args, **kwargs)` without drawing initial values: for a module about to be filled by other means.
+
+    Raises:
+        RuntimeError: not a class of modules.
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"skip_init takes a class of modules, not {module_cls!r}")
+    with init.skip_random():
+        return module_cls(*args, **kwargs)
+
+
+def convert_conv2d_weight_memory_format(module: Module, memory_format: memory_format) -> Module:
+    """The module as it is: memory formats are taken and change nothing."""
+    return module
+
+
+convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
