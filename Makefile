@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(TORCH_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test,bench]"
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test,bench,huggingface]"
 	touch $@
 
 train: venv

@@ -46,6 +46,7 @@ def test_what_is_written_is_what_was_read(kind, tmp_path):
         assert ours[name] == theirs[name], name
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", KINDS)
 def test_their_library_reads_ours(kind, tmp_path):
     transformers = pytest.importorskip("transformers")
@@ -256,6 +257,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(("kind", "options"), VARIANTS, ids=str)
 def test_variants_of_their_models(kind, options, tmp_path):
     """Read, compared, written, read by them, and compared again."""
