@@ -46,6 +46,7 @@ PUBLIC = (
     "tile_matmul",
     "tile_taps",
     "tile_transpose",
+    "tile_copy",
     "maximum",
     "minimum",
     "floordiv",
@@ -74,6 +75,7 @@ PUBLIC = (
     "call_two",
     "ticks",
     "pause",
+    "prefetch",
     "sgemm",
     "dgemm",
 )

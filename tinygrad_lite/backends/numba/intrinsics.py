@@ -338,15 +338,24 @@ def _in_module(build: Any) -> Any:
     return emit
 
 
-# (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add), (m, n, k, a, …, add, taps, table) and (m, n, source, ls, target, lt)
+# (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add), (m, n, k, a, …, add, taps, table); (m, n, source, ls, target, lt)
 tile_matmul = fixed(_in_module(tile.tile_matmul), void, int64, int64, int64, types.float32, *[int64] * 8)
 tile_taps = fixed(_in_module(tile.tile_taps), void, *[int64] * 13)
 tile_transpose = fixed(_in_module(tile.tile_transpose), void, *[int64] * 6)
+tile_copy = fixed(_in_module(tile.tile_copy), void, *[int64] * 6)
 
 
 # ---- threads and calls ----------------------------------------------------------------------------
 def _word(address: Value) -> Any:
     return address.builder.inttoptr(address.value, I64.as_pointer())
+
+
+def _prefetch(address: Value) -> None:
+    builder, kind = address.builder, ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+    place = builder.inttoptr(address.value, I8.as_pointer())
+    name = "llvm.prefetch.p0"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, [place, I32(0), I32(2), I32(1)])  # to be read, into the second cache, data
 
 
 def _atomic_add(address: Value, x: Value) -> Value:
@@ -373,6 +382,7 @@ def _call_two(fn: Value, a: Value, b: Value) -> Value:
     return Value(fn.builder, call_at(fn.builder, fn.value, I32, [a.value, b.value]))
 
 
+prefetch = fixed(_prefetch, void, int64)
 atomic_add = fixed(_atomic_add, int64, int64, int64)  # (address, x) -> value before
 atomic_load = fixed(_atomic_load, int64, int64)
 atomic_store = fixed(_atomic_store, void, int64, int64)

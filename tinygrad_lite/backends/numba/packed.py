@@ -17,28 +17,36 @@ DEPTH = 256  # of k: a panel of B then stays in the first cache
 
 
 class _Tile(NamedTuple):
-    """Its rows and columns, and how many rows of A are packed at once: they stay in the second cache."""
+    """Its rows and columns; the most rows of A, and elements of them, packed at once: they stay in the second cache."""
 
     rows: int
     width: int
     height: int
+    room: int
 
 
 def _tile() -> _Tile:
-    return _Tile(8, 32, 768) if lanes() == 16 else _Tile(6, 16, 384)
+    return _Tile(8, 32, 768, 1024 * DEPTH) if lanes() == 16 else _Tile(6, 16, 384, 384 * DEPTH)
 
 
 SIZES = ("m", "n", "k", "a", "ai", "ak", "b", "bk", "bj", "c", "ci", "add", "e0", "e1", "e2")
 NAMES = (*SIZES, *(f"{x}{i}" for x in "abc" for i in range(3)), "rows", "rows_each", "panel", "panel_each")
 
+# All of k is packed at once where there is room: C is then complete before the next columns, and crosses the border of
+# the second cache once. Otherwise DEPTH of k at a time, over all columns. While a panel of B is at work, the lines of
+# the next are called into the second cache, `each` before a tile.
 SOURCE = """\
 def kernel(args, lo, hi, worker):
     w = i64_at(args)
 {words}
+    one = f32(1)
     left = rows + worker * rows_each
     right = panel + worker * panel_each
     first, last = {rows}
     from_column, to_column = {columns}
+    blocks = maximum(1, (last - first + {height} - 1) // {height})
+    tall = ((last - first + blocks - 1) // blocks + {tile} - 1) // {tile} * {tile}
+    reach = k if tall * k <= {room} else {depth}
     for t in range({batches}):
         q = t // e2
         s2 = t - q * e2
@@ -47,49 +55,52 @@ def kernel(args, lo, hi, worker):
         x = a + 4 * (s0 * a0 + s1 * a1 + s2 * a2)
         y = b + 4 * (s0 * b0 + s1 * b1 + s2 * b2)
         z = c + 4 * (s0 * c0 + s1 * c1 + s2 * c2)
-        for top in range(first, last, {height}):
-            bottom = minimum(top + {height}, last)
-            for p in range(0, maximum(k, 1), {depth}):
-                depth = minimum({depth}, k - p)
-                row_step, k_step = {steps}
-                for i in range(top, bottom, {tile}):
-                    high = minimum({tile}, bottom - i)
-                    at = left + 4 * (i - top) * depth
-                    if ai == 1:
-                        for r in range(depth):
-                            source = f32_at(x + 4 * (i + (p + r) * ak))
-                            target = f32_at(at + {tile_bytes} * r)
-                            for j in range(high):
-                                target[j] = source[j]
-                    else:
-{pack_rows}
-                for j in range(from_column, to_column, {width}):
-                    wide = minimum({width}, to_column - j)
-                    if bj == 1:
-                        for r in range(depth):
-                            source = f32_at(y + 4 * ((p + r) * bk + j))
-                            target = f32_at(right + {width_bytes} * r)
-                            for i in range(wide):
-                                target[i] = source[i]
-                    else:
-                        tile_transpose(wide, depth, y + 4 * (p + j * bj), bj, right, {width})
+        for top in range(first, last, maximum(tall, 1)):
+            bottom = minimum(top + tall, last)
+            for begin in range(0, maximum(k, 1), maximum(reach, 1)):
+                end = minimum(begin + reach, k)
+                for p in range(begin, end, {depth}):
+                    depth = minimum({depth}, end - p)
                     for i in range(top, bottom, {tile}):
                         high = minimum({tile}, bottom - i)
-                        at = left + 4 * (i - top) * depth
-                        to = z + 4 * (i * ci + j)
-                        tile_matmul(high, wide, depth, f32(1), at, row_step, k_step, right, {width}, to, ci, add + p)
+                        at = left + 4 * ((p - begin) * tall + (i - top) * depth)
+                        if ai == 1:
+                            tile_copy(depth, high, x + 4 * (i + p * ak), ak, at, {tile})
+                        else:
+                            {pack_rows}
+                for j in range(from_column, to_column, {width}):
+                    wide = minimum({width}, to_column - j)
+                    for p in range(begin, maximum(end, begin + 1), {depth}):
+                        depth = minimum({depth}, end - p)
+                        row_step, k_step = {steps}
+                        if bj == 1:
+                            tile_copy(depth, wide, y + 4 * (p * bk + j), bk, right, {width})
+                        else:
+                            tile_transpose(wide, depth, y + 4 * (p + j * bj), bj, right, {width})
+                        last_of_k = p + {depth} >= end
+                        next_p = begin if last_of_k else p + {depth}
+                        next_j = minimum(j + {width}, to_column - 1) if last_of_k else j
+                        ahead = y + 4 * (next_p * bk + next_j * bj)
+                        pitch = 4 * bk if bj == 1 else 4 * bj
+                        per = {lines} if bj == 1 else (depth + 15) // 16
+                        each = ({width} * depth // 16 * {tile} + bottom - top - 1) // (bottom - top)
+                        line = 0
+                        for i in range(top, bottom, {tile}):
+                            high = minimum({tile}, bottom - i)
+                            at = left + 4 * ((p - begin) * tall + (i - top) * depth)
+                            to = z + 4 * (i * ci + j)
+                            for l in range(each):
+                                prefetch(ahead + 64 * line)
+                                line += 1
+                                if line == per:
+                                    line = 0
+                                    ahead += pitch
+                            tile_matmul(high, wide, depth, one, at, row_step, k_step, right, {width}, to, ci, add + p)
 """
 
-
 # Rows of A that lie along k: transposed into a panel by 8 x 8 blocks, or in it one after another.
-TRANSPOSED = """\
-                        tile_transpose(high, depth, x + 4 * (i * ai + p), ai, at, {tile})"""
-COPIED = """\
-                        for r in range(high):
-                            source = f32_at(x + 4 * ((i + r) * ai + p))
-                            target = f32_at(at + 4 * r * depth)
-                            for j in range(depth):
-                                target[j] = source[j]"""
+TRANSPOSED = "tile_transpose(high, depth, x + 4 * (i * ai + p), ai, at, {tile})"
+COPIED = "tile_copy(high, depth, x + 4 * (i * ai + p), ai, at, depth)"
 
 
 def packed_kernel(split: str) -> str:
@@ -104,11 +115,11 @@ def packed_kernel(split: str) -> str:
         pack_rows=TRANSPOSED.format(tile=tile.rows) if by_blocks else COPIED,
         steps=f"1, {tile.rows}" if by_blocks else f"(1, {tile.rows}) if ai == 1 else (depth, 1)",
         height=tile.height,
+        room=tile.room,
         depth=DEPTH,
         tile=tile.rows,
-        tile_bytes=4 * tile.rows,
         width=tile.width,
-        width_bytes=4 * tile.width,
+        lines=tile.width // 16,
     )
 
 
@@ -141,7 +152,8 @@ def packed_words(
         return None
     missing = 3 - len(batch)
     tail = [word for each in steps for word in (*[0] * missing, *each)]
-    rows, panel = 4 * tile.rows * -(-min(m, tile.height) // tile.rows) * min(k, DEPTH), 4 * tile.width * min(k, DEPTH)
+    tall, panel = tile.rows * -(-min(m, tile.height) // tile.rows), 4 * tile.width * min(k, DEPTH)
+    rows = 4 * (min(tall * k, tile.room) if k > DEPTH else tall * k)
     private = [word for nbytes in (rows, panel) for word in (space(max(64, nbytes)), max(64, nbytes))]
     return [m, n, k, a, ai, ak, b, bk, bj, c, sc[0], 0, *[1] * missing, *batch, *tail, *private], (m, n)
 

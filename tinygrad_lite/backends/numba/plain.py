@@ -351,6 +351,10 @@ def tile_transpose(m: int, n: int, source: int, ls: int, target: int, lt: int) -
     _strided(target, (n, m), (lt, 1))[...] = _strided(source, (m, n), (ls, 1)).T
 
 
+def tile_copy(m: int, n: int, source: int, ls: int, target: int, lt: int) -> None:
+    _strided(target, (m, n), (lt, 1))[...] = _strided(source, (m, n), (ls, 1))
+
+
 def call_kernel(fn: int, args: int, lo: int, hi: int, worker: int) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(fn)(args, lo, hi, worker)
 
@@ -386,6 +390,10 @@ def atomic_store(address: int, x: int) -> None:
     Pointer("i64", address)[0] = x
 
 
+def prefetch(address: int) -> None:
+    pass
+
+
 def pause() -> None:
     time.sleep(0)
 
@@ -400,6 +408,7 @@ def kernel_names() -> dict[str, Any]:
             tile_matmul,
             tile_taps,
             tile_transpose,
+            tile_copy,
             maximum,
             minimum,
             floordiv,
@@ -423,6 +432,7 @@ def kernel_names() -> dict[str, Any]:
             call_plain,
             call_two,
             pause,
+            prefetch,
         )
     }
     for tag, kind in NUMPY.items():

@@ -13,6 +13,7 @@ from .cpu import lanes
 from .values import F32, I32, I64
 
 I1 = ir.IntType(1)
+UNROLL = 4  # steps along k in one turn of the loop, in whole tiles of full height
 
 
 def _rows() -> tuple[int, ...]:
@@ -138,18 +139,40 @@ def _over_depth(
     right: tuple[ir.Value, ir.Value],
 ) -> list[ir.Value]:
     """`sums` plus the products of k columns of A and rows of B."""
+    unroll = UNROLL if len(sums) == 2 * _rows()[0] and memory.masks is None else 1
+    (a, ai, ak), (b, bk) = left, right
+    if unroll > 1:
+        many = builder.and_(k, I64(-unroll))
+        sums = _steps(builder, memory, sums, many, unroll, (a, ai, ak), (b, bk))
+        a, b, k = builder.add(a, builder.mul(many, ak)), builder.add(b, builder.mul(many, bk)), builder.sub(k, many)
+    return _steps(builder, memory, sums, k, 1, (a, ai, ak), (b, bk))
+
+
+def _steps(
+    builder: ir.IRBuilder,
+    memory: _Memory,
+    sums: list[ir.Value],
+    k: ir.Value,
+    unroll: int,
+    left: tuple[ir.Value, ir.Value, ir.Value],
+    right: tuple[ir.Value, ir.Value],
+) -> list[ir.Value]:
+    """The same for a k that is a multiple of `unroll`: so many columns of A and rows of B a turn."""
     (a, ai, ak), (b, bk) = left, right
     before, loop, done = builder.block, builder.append_basic_block("k"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
     builder.position_at_end(loop)
     rest, pa, pb = builder.phi(I64), builder.phi(I64), builder.phi(I64)
     running = [builder.phi(memory.vector) for _ in sums]
-    row = [memory.load(pb, v) for v in range(2)]
     heights = range(len(sums) // 2)
-    column = [memory.splat(_scalar(builder, builder.add(pa, builder.mul(ai, I64(i))))) for i in heights]
-    new = [memory.fma(column[i // 2], row[i % 2], total) for i, total in enumerate(running)]
-    fewer = builder.sub(rest, I64(1))
-    nexts = [fewer, builder.add(pa, ak), builder.add(pb, bk), *new]
+    new, at, bt = list(running), pa, pb
+    for _ in range(unroll):
+        row = [memory.load(bt, v) for v in range(2)]
+        column = [memory.splat(_scalar(builder, builder.add(at, builder.mul(ai, I64(i))))) for i in heights]
+        new = [memory.fma(column[i // 2], row[i % 2], total) for i, total in enumerate(new)]
+        at, bt = builder.add(at, ak), builder.add(bt, bk)
+    fewer = builder.sub(rest, I64(unroll))
+    nexts = [fewer, at, bt, *new]
     for phi, first, following in zip([rest, pa, pb, *running], [k, a, b, *sums], nexts, strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(following, loop)
@@ -254,7 +277,48 @@ def _declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Functio
     return found if found is not None else ir.Function(module, kind, name)
 
 
-# ---- transposes -----------------------------------------------------------------------------------------
+# ---- packing --------------------------------------------------------------------------------------------
+
+
+def tile_copy(module: ir.Module) -> ir.Function:
+    """The function (m, n, source, ls, target, lt): target[i, j] = source[i, j]; rows ls and lt elements apart.
+
+    For short rows, as panels have: a vector at a time, the last of them masked.
+    """
+    name = "tile_copy"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 6), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    m, n, source, ls, target, lt = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    ls, lt = builder.mul(ls, I64(4)), builder.mul(lt, I64(4))
+    count = lanes()
+    whole = _Loop(builder, I64(0), n, count, count)
+    _copy_column(builder, m, whole.index, None, (source, ls), (target, lt))
+    at = whole.end()
+    left = builder.sub(n, at)
+    with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+        _copy_column(builder, m, at, left, (source, ls), (target, lt))
+    builder.ret_void()
+    return function
+
+
+def _copy_column(
+    builder: ir.IRBuilder,
+    m: ir.Value,
+    column: ir.Value,
+    left: ir.Value | None,
+    source: tuple[ir.Value, ir.Value],
+    target: tuple[ir.Value, ir.Value],
+) -> None:
+    """A vector of each of m rows, or its first `left` lanes."""
+    memory, skip = _Memory(builder, left), builder.mul(column, I64(4))
+    row = _Loop(builder, I64(0), m, 1)
+    start, end = (builder.add(builder.add(at, builder.mul(row.index, step)), skip) for at, step in (source, target))
+    memory.store(memory.load(start, 0), end, 0)
+    row.end()
 
 
 def tile_transpose(module: ir.Module) -> ir.Function:
