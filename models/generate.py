@@ -29,6 +29,9 @@ class Decoder:
         compiled: run native programs; else eagerly.
         quantised: keep the cache in int8.
         source: ids that an encoder–decoder reads first, once.
+
+    Raises:
+        ValueError: a capacity above block_size; a source without a model that reads one, or the other way round.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Decoder:
         quantised: bool = False,
         source: Tensor | None = None,
     ) -> None:
+        _check_source(model, source, batch)
         self.batch, self.length, self.quantised = batch, 0, quantised
         self.recurrent = not hasattr(model, "make_cache")
         block = getattr(model.config, "block_size", None)
@@ -291,6 +295,21 @@ def decoder_of(model: Any, batch: int, compiled: bool = True, quantised: bool = 
     return known[key]
 
 
+def _check_count(n: int) -> None:
+    if n < 0:
+        raise ValueError(f"the number of tokens to generate must be at least 0, not {n}")
+
+
+def _check_source(model: Any, source: Tensor | None, batch: int) -> None:
+    """ValueError unless an encoder–decoder has a source, of as many rows as it is to write, and others none."""
+    reads = hasattr(model, "encode")
+    if reads != (source is not None):
+        what = "reads a source, which is missing" if reads else "reads no source, but one was given"
+        raise ValueError(f"{model.__class__.__name__} {what}")  # model may be a proxy
+    if source is not None and (source.dim() != 2 or source.shape[0] != batch):
+        raise ValueError(f"the source has shape {tuple(source.shape)}, expected ({batch}, length)")
+
+
 def _dtype(model: Any) -> Any:
     return next(iter(model.parameters())).dtype
 
@@ -325,8 +344,10 @@ def generate(
         source: (B, S) ids an encoder–decoder reads first.
 
     Raises:
-        ValueError: an argument out of range; more tokens than block_size without `sliding`.
+        ValueError: an argument out of range; more tokens than block_size without `sliding`; a source without a model
+            that reads one, or the other way round.
     """
+    _check_count(n)
     how = Sampling(temperature, top_k, top_p, repetition_penalty)
     how.check()
     if idx.dim() != 2 or not idx.shape[1]:
@@ -419,13 +440,15 @@ def beam_search(
 ) -> tuple[Tensor, Tensor]:
     """The likeliest continuation a beam of this width finds, and its log-probability.
 
-    Candidates that stopped are compared by log-probability / tokens^length_penalty.
+    Candidates that stopped, and those of n tokens, are compared by log-probability / tokens^length_penalty.
 
     Shapes: idx (1, T) to (1, T + m), m at most n, and ().
 
     Raises:
-        ValueError: more than one row, beams below 1, more tokens than block_size.
+        ValueError: more than one row, beams below 1, n below 0, more tokens than block_size; a source without a model
+            that reads one, or the other way round.
     """
+    _check_count(n)
     if idx.dim() != 2 or idx.shape[0] != 1 or beams < 1:
         raise ValueError(f"beam search goes on from one row, with one beam or more, not {tuple(idx.shape)}, {beams}")
     block = getattr(model.config, "block_size", None)
@@ -473,7 +496,9 @@ def _beams(decoder: Decoder, ids: Array, n: int, penalty: float, stops: list[int
         scores = np.array([score for _, _, score in kept] + [-np.inf] * (beams - len(kept)))
         ids = np.concatenate([ids[order], new[:, None].astype(ids.dtype)], axis=1)
         decoder.reorder(order)
-    length = max(1, ids.shape[1] - start)
-    open_ = [(score / length**penalty, score, row) for row, score in zip(ids, scores, strict=True) if score > -np.inf]
-    _, score, text = max(finished or open_, key=lambda found: found[0])
+    else:  # all n tokens are there: what has not stopped is a candidate too
+        length = max(1, ids.shape[1] - start)
+        still = zip(ids, scores, strict=True)
+        finished += [(score / length**penalty, score, row) for row, score in still if score > -np.inf]
+    _, score, text = max(finished, key=lambda found: found[0])
     return text, float(score)

@@ -177,8 +177,8 @@ class GPT(nn.Module):
     def make_cache(self, batch: int, capacity: int | None = None, quantised: bool = False) -> nn.KVCache:
         """An empty cache for `batch` rows of `capacity` tokens, block_size by default."""
         c = self.config
-        width = c.n_embd // c.n_head
-        return nn.KVCache(c.n_layer, batch, c.n_head, capacity or c.block_size, width, quantised=quantised)
+        sizes = (c.n_layer, batch, c.n_head, capacity or c.block_size, c.n_embd // c.n_head)
+        return nn.KVCache(*sizes, quantised=quantised, dtype=self.wte.weight.dtype)
 
     def num_parameters(self) -> int:
         """Trained numbers, tied ones once."""

@@ -130,7 +130,8 @@ class Llama(nn.Module):
     def make_cache(self, batch: int, capacity: int | None = None, quantised: bool = False) -> nn.KVCache:
         """An empty cache for `batch` rows of `capacity` tokens, block_size by default."""
         c = self.config
-        return nn.KVCache(c.n_layer, batch, c.kv_heads, capacity or c.block_size, c.head_dim, quantised=quantised)
+        sizes = (c.n_layer, batch, c.kv_heads, capacity or c.block_size, c.head_dim)
+        return nn.KVCache(*sizes, quantised=quantised, dtype=self.embed_tokens.weight.dtype)
 
 
 def preset(name: str, **overrides: Any) -> Llama:

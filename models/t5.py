@@ -192,7 +192,8 @@ class T5(nn.Module):
     def make_cache(self, batch: int, capacity: int | None = None, quantised: bool = False) -> nn.KVCache:
         """An empty cache of the decoder's own keys and values."""
         c = self.config
-        return nn.KVCache(c.layers, batch, c.heads, capacity or c.block_size, c.head, quantised=quantised)
+        sizes = (c.layers, batch, c.heads, capacity or c.block_size, c.head)
+        return nn.KVCache(*sizes, quantised=quantised, dtype=self.shared.weight.dtype)
 
 
 def preset(name: str, **overrides: Any) -> T5:

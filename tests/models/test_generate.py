@@ -44,6 +44,24 @@ def test_steps_equal_the_whole_text(name, compiled):
     assert decoder.length == 11
 
 
+@pytest.mark.parametrize("dtype", [tl.float64, tl.float16, tl.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize("name, quantised", [("gpt-tiny", False), ("llama-tiny", False), ("gpt-tiny", True)])
+def test_a_cache_has_the_models_dtype(name, quantised, dtype):
+    """Keys are kept as the model computes them; of the int8 cache the scales are not narrower than float32."""
+    model, x = make(name).to(dtype), ids(2, 6)
+    decoder = Decoder(model, 2, compiled=False, quantised=quantised)
+    layer = decoder.cache[0]
+    assert layer.keys.dtype is (tl.int8 if quantised else dtype)
+    assert not quantised or layer.key_scale.dtype is (dtype if dtype is tl.float64 else tl.float32)
+    found = tl.cat([decoder.feed(x[:, :4]), decoder.feed(x[:, 4:5]), decoder.feed(x[:, 5:])], 1)
+    with tl.no_grad():
+        whole = model(x)[0]
+    assert found.dtype is whole.dtype is dtype
+    tolerance = 0.1 if quantised or dtype is tl.bfloat16 else 0.02 if dtype is tl.float16 else 1e-12
+    size = whole.abs().max().item()
+    np.testing.assert_allclose(found.double().numpy(), whole.double().numpy(), rtol=0, atol=tolerance * size)
+
+
 def test_source_is_read_once():
     model, source, x = make("t5-tiny"), ids(2, 6), ids(2, 7)
     calls = []
@@ -195,6 +213,26 @@ def test_beams_stop():
     assert out.numpy()[0, -1] == stop
 
 
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
+def test_beams_weigh_what_stopped_and_what_did_not(penalty):
+    """Against all texts that stop or have n tokens: a wide beam finds the best, stopped or not."""
+    model, x, n, stop = make("gpt-tiny"), ids(1, 3), 2, 4
+    vocab = model.config.vocab_size
+    best, chosen = -np.inf, ()
+    with tl.no_grad():
+        first = log_softmax(model(x)[0].numpy())[0, -1]
+        texts = tl.cat([x.expand(vocab, 3), tl.arange(vocab).unsqueeze(1)], 1)
+        then = log_softmax(model(texts)[0].numpy())[:, -1]
+    for a in range(vocab):
+        tails = [((a,), first[a])] if a == stop else [((a, b), first[a] + then[a, b]) for b in range(vocab)]
+        for tail, score in tails:
+            if score / len(tail) ** penalty > best:
+                best, chosen = score / len(tail) ** penalty, tail
+    out, score = beam_search(model, x, n, beams=vocab * vocab, length_penalty=penalty, stop=stop, compiled=False)
+    assert tuple(out.numpy()[0, 3:].tolist()) == chosen
+    assert score.item() == pytest.approx(best * len(chosen) ** penalty, rel=1e-4)
+
+
 def test_past_the_block_size():
     model, x = make("gpt-tiny"), ids(1, 10)
     assert generate(model, x, 7, temperature=0).shape == (1, 17)  # the last token is never read
@@ -218,6 +256,14 @@ def test_past_the_block_size():
         (lambda m: generate(m, ids(1, 2), 1, repetition_penalty=0.0), "repetition_penalty"),
         (lambda m: generate(m, ids(2), 1), r"length >= 1\), not \(2,\)"),
         (lambda m: beam_search(m, ids(2, 2), 1), "one row"),
+        (lambda m: generate(m, ids(1, 2), -1), "at least 0, not -1"),
+        (lambda m: beam_search(m, ids(1, 2), -1), "at least 0, not -1"),
+        (lambda m: generate(m, ids(1, 2), 1, source=ids(1, 3)), "GPT reads no source, but one was given"),
+        (lambda m: generate(make("t5-tiny"), ids(1, 2), 1), "T5 reads a source, which is missing"),
+        (
+            lambda m: generate(make("t5-tiny"), ids(1, 2), 1, source=ids(2, 3)),
+            r"source has shape \(2, 3\), expected \(1, length\)",
+        ),
         (lambda m: Decoder(m, 2).feed(ids(3, 1)), r"batch size 2, got ids of shape \(3, 1\)"),
         (lambda m: Decoder(m, 1, 4).feed(ids(1, 5)), "5 tokens exceed the capacity of 4"),
         (lambda m: Decoder(m, 1, 40), "capacity of 40 tokens exceeds block_size 16"),

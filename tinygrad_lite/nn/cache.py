@@ -6,7 +6,7 @@ from typing import Any
 
 from tinygrad_lite import creation
 from tinygrad_lite.autograd import no_grad
-from tinygrad_lite.ir.types import int8
+from tinygrad_lite.ir.types import float32, float64, int8
 from tinygrad_lite.tensor import Tensor
 
 
@@ -18,7 +18,7 @@ class LayerCache:
         self.keys, self.values = (creation.zeros(batch, heads, capacity, width, dtype=dtype) for _ in range(2))
 
     def update(self, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the keys and values (batch, heads, T, width) of `positions` (T,); all of them, capacity long.
+        """Store the keys and values (batch, heads, T, width) of `positions` (T,); all there are, in the dtype given.
 
         Raises:
             ValueError: keys of another batch size, head count or width than the cache, more than fit it, or than there
@@ -27,8 +27,9 @@ class LayerCache:
         self._check(k, positions)
         with no_grad():
             for store, new in zip(self._stores(), (*self._packed(k), *self._packed(v)), strict=True):
-                store.index_copy_(2, positions, new)
-        return self._whole()
+                store.index_copy_(2, positions, new.to(store.dtype))
+        keys, values = self._whole()
+        return keys.to(k.dtype), values.to(v.dtype)
 
     def _check(self, k: Tensor, positions: Tensor) -> None:
         given, own = (k.shape[0], k.shape[1], k.shape[3]), (self.batch, self.heads, self.width)
@@ -62,16 +63,21 @@ class LayerCache:
 
 
 class QuantisedLayerCache(LayerCache):
-    """A LayerCache in int8, with one float32 scale a token and head: x is about scale · round(x / scale)."""
+    """A LayerCache in int8, with one scale a token and head: x is about scale · round(x / scale).
+
+    Scales are float32, of float64 keys float64: in 16 bits that of small keys would be 0.
+    """
 
     def __init__(self, batch: int, heads: int, capacity: int, width: int, dtype: Any = None) -> None:
         self.batch, self.heads, self.capacity, self.width = batch, heads, capacity, width
         self.keys, self.values = (creation.zeros(batch, heads, capacity, width, dtype=int8) for _ in range(2))
-        self.key_scale, self.value_scale = (creation.zeros(batch, heads, capacity, 1, dtype=dtype) for _ in range(2))
+        wide = float64 if dtype is float64 else float32
+        self.key_scale, self.value_scale = (creation.zeros(batch, heads, capacity, 1, dtype=wide) for _ in range(2))
 
     def _packed(self, x: Tensor) -> tuple[Tensor, ...]:
-        scale = x.detach().abs().amax(dim=-1, keepdim=True) / 127.0
-        return (x.detach() / scale.clamp(min=1e-12)).round().to(int8), scale
+        x = x.detach().to(self.key_scale.dtype)
+        scale = x.abs().amax(dim=-1, keepdim=True) / 127.0
+        return (x / scale.clamp(min=1e-12)).round().to(int8), scale
 
     def _stores(self) -> tuple[Tensor, ...]:
         return self.keys, self.key_scale, self.values, self.value_scale
