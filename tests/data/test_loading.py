@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import namedtuple
 
 import numpy as np
@@ -185,6 +186,41 @@ def test_augmentations_follow_their_seed(make):
     assert one.dtype == np.float32 and one.shape[:2] == (6, 2)
     np.testing.assert_array_equal(make(1)(tl.tensor(IMAGES)), one)
     assert make(3)(IMAGES[0, 0]).ndim == 2
+
+
+class Pictures:
+    """Images whose reading takes times of its own, so that threads overtake each other."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        time.sleep(0.003 * (i % 3))
+        return np.full((1, 6, 6), i, np.float32), i
+
+
+@pytest.mark.parametrize("where", ["items", "batch"])
+def test_augmentations_do_not_depend_on_threads(where):
+    """Seeded, each pass anew, item by item or in collate_fn: the same with no worker and with three."""
+
+    def passes(workers, seed):
+        change = Compose([GaussianNoise(0.1, seed=seed), RandomShift(2, p=0.5, seed=seed)])
+        data = Mapped(Pictures(), change) if where == "items" else Pictures()
+
+        def changed(items):
+            x, y = default_collate(items)
+            return tl.from_numpy(change(x)) if where == "batch" else x, y
+
+        # two loaders over the same data, as where one is made an epoch
+        loaders = [DataLoader(data, 2, num_workers=workers, collate_fn=changed) for _ in range(2)]
+        return [np.concatenate([x.numpy() for x, _ in loaders[i]]) for i in (0, 0, 1)]
+
+    alone, together, other = passes(0, 1), passes(3, 1), passes(3, 2)
+    for a, b, c in zip(alone, together, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, c)
+    assert not np.array_equal(alone[0], alone[1]) and not np.array_equal(alone[1], alone[2])
+    assert not np.array_equal(alone[0][0] - 0, alone[0][2] - 2), "two batches were changed alike"
 
 
 def test_augmentations_refuse():

@@ -1,7 +1,7 @@
 """Changes of an image that leave its label: shifts, flips, crops, turns, noise.
 
-Each takes and gives one array or a batch, (…, H, W), and draws from its own generator: equal seeds, equal changes. An
-example of a batch is changed by itself.
+Each takes and gives one array or a batch, (…, H, W), and draws from its own generator: equal seeds, equal changes, in a
+DataLoader too, whatever its number of threads. An example of a batch is changed by itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from tinygrad_lite.data import drawing
 
 Array = np.ndarray[Any, Any]
 
@@ -44,7 +46,8 @@ class Augmentation:
         return np.stack([self._one(image) for image in images]) if len(images) else images
 
     def _one(self, image: Array) -> Array:
-        return self.change(image, self.rng) if self.rng.random() < self.p else image
+        rng = drawing.generator(self.rng)
+        return self.change(image, rng) if rng.random() < self.p else image
 
 
 class RandomShift(Augmentation):

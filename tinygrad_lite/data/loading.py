@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_lite import creation, functional, randomness
+from tinygrad_lite.data import drawing
 from tinygrad_lite.generator import Generator
 from tinygrad_lite.tensor import Tensor
 
@@ -179,7 +180,7 @@ class DataLoader:
         batch_size: items a batch; None gives single items as they are.
         shuffle: in another order each pass, which `generator` decides: a seed gives the same passes each time.
         num_workers: threads that read items and put batches together; 0 reads in this thread. Results do not depend on
-            it, so long as the data set's items do not.
+            it, augmentations included, so long as the data set's items do not.
         collate_fn: makes a batch of a list of items.
         drop_last: leave out a last batch that is not full.
         sampler, batch_sampler: iterables of indices, or of lists of indices, in place of an order.
@@ -240,9 +241,10 @@ class DataLoader:
             if len(chunk) == self.batch_size or not self.drop_last or self.batch_size is None:
                 yield chunk
 
-    def _read(self, indices: Sequence[int]) -> Any:
-        items = [self.dataset[i] for i in indices]
-        return items[0] if self.batch_size is None and self.batch_sampler is None else self.collate_fn(items)
+    def _read(self, turn: drawing.Pass, number: int, indices: Sequence[int]) -> Any:
+        with drawing.reading(turn, number):
+            items = [self.dataset[i] for i in indices]
+            return items[0] if self.batch_size is None and self.batch_sampler is None else self.collate_fn(items)
 
     def __iter__(self) -> Iterator[Any]:
         if self.iterable:
@@ -251,14 +253,17 @@ class DataLoader:
         elif self.num_workers:
             yield from self._threaded()
         else:
-            yield from map(self._read, self._batches())
+            turn = drawing.Pass()
+            for number, indices in enumerate(self._batches()):
+                yield self._read(turn, number, indices)
 
     def _threaded(self) -> Iterator[Any]:
+        turn = drawing.Pass()
         with ThreadPoolExecutor(self.num_workers, thread_name_prefix="loader") as pool:
             waiting: list[Future[Any]] = []
             try:
-                for indices in self._batches():
-                    waiting.append(pool.submit(self._read, indices))
+                for number, indices in enumerate(self._batches()):
+                    waiting.append(pool.submit(self._read, turn, number, indices))
                     if len(waiting) >= self.num_workers * self.prefetch_factor:
                         yield waiting.pop(0).result()
                 while waiting:
