@@ -13,7 +13,7 @@ import numpy as np
 from tinygrad_lite.ir.node import GradMeta, Location, Node
 from tinygrad_lite.ir.op import Kind, Op, op_named, register
 from tinygrad_lite.ir.strides import VIEWING, contiguous_strides, is_contiguous, view_strides
-from tinygrad_lite.ir.types import TensorType, dtype_of, float32
+from tinygrad_lite.ir.types import DType, TensorType, dtype_of, float32
 
 
 class Mode(threading.local):
@@ -24,6 +24,7 @@ class Mode(threading.local):
     scope: str = ""  # module path, kept by nn.Module.__call__
     phase: str = "forward"  # forward, backward, optimiser
     segment: str = ""  # the segments of utils.checkpoint that are being recorded
+    autocast: DType | None = None  # what products convert float32 operands to, if anything
 
     @contextmanager
     def set(self, **changes: Any) -> Iterator[None]:

@@ -40,6 +40,13 @@ if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports t
     from tinygrad_lite import autograd, cuda, data, diagnostics, func, nn, onnx, optim, utils, viz  # noqa: F401
     from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.func import vmap  # noqa: F401
+    from tinygrad_lite.precision import (  # noqa: F401
+        autocast,
+        get_autocast_cpu_dtype,
+        get_autocast_dtype,
+        is_autocast_cpu_enabled,
+        is_autocast_enabled,
+    )
     from tinygrad_lite.runtime.workers import get_num_threads, set_num_threads  # noqa: F401
     from tinygrad_lite.serialization import load, save  # noqa: F401
     from tinygrad_lite.viz.tables import summary  # noqa: F401
@@ -64,7 +71,12 @@ _SUBPACKAGES = (
     "viz",
 )
 _LATE = {
+    "autocast": "precision",
     "compile": "capture",
+    "get_autocast_cpu_dtype": "precision",
+    "get_autocast_dtype": "precision",
+    "is_autocast_cpu_enabled": "precision",
+    "is_autocast_enabled": "precision",
     "summary": "viz.tables",
     "vmap": "func",
     "load": "serialization",

@@ -1,4 +1,7 @@
-"""Loss scaling for gradients that pass through float16, with PyTorch's names. Micikevicius et al., arXiv:1710.03740."""
+"""Mixed precision with PyTorch's names: autocast, and loss scaling for gradients that pass through float16.
+
+Micikevicius et al., arXiv:1710.03740.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Any
 
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.optim.optimizer import Optimizer
+from tinygrad_lite.precision import autocast, is_autocast_available
 from tinygrad_lite.tensor import Tensor, as_tensor, float16, isfinite, stack, tensor, where
 
-__all__ = ["GradScaler"]
+__all__ = ["GradScaler", "autocast", "is_autocast_available"]
 
 
 class GradScaler:

@@ -228,7 +228,8 @@ class CompiledFunction:
     def _run(self, turns: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
         """The result of as many calls as can be made at a time, at most `turns`, and their number."""
         tensors: list[Tensor] = []
-        key: tuple[Any, ...] = ((mode.grad_enabled, get_default_dtype()), *[key_of(a, tensors) for a in args])
+        modes = mode.grad_enabled, mode.autocast, get_default_dtype()
+        key: tuple[Any, ...] = (modes, *[key_of(a, tensors) for a in args])
         if kwargs:
             key += (key_of(kwargs, tensors),)
         with _lock:

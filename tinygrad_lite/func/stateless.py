@@ -50,7 +50,7 @@ def functional_call(
     if mode.trace is not None:  # a capture depends on the module's own parameters, not on what stands in for them now
         mode.trace.saw_module(module)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped([(places[name], tensor) for name, tensor in given.items()]):
+    with swapped([(places[name], tensor) for name, tensor in given.items()]):
         return module(*arguments, **(kwargs or {}))
 
 
@@ -127,7 +127,8 @@ def _tied(given: dict[str, Tensor], places: dict[str, Place]) -> dict[str, Tenso
 
 
 @contextmanager
-def _swapped(pairs: list[tuple[Place, Tensor]]) -> Iterator[None]:
+def swapped(pairs: list[tuple[Place, Tensor]]) -> Iterator[None]:
+    """Within, the given tensors stand in these places."""
     before = [table[name] for (table, name), _ in pairs]
     _put([place for place, _ in pairs], [tensor for _, tensor in pairs])
     try:

@@ -26,6 +26,7 @@ from tinygrad_lite.functional import (
     transcendental,
 )
 from tinygrad_lite.functional.activations import *  # noqa: F403
+from tinygrad_lite.functional.casting import casting
 from tinygrad_lite.functional.common import numpy_names
 from tinygrad_lite.functional.contraction import *  # noqa: F403
 from tinygrad_lite.functional.control import *  # noqa: F403
@@ -103,5 +104,5 @@ _FAMILIES = (
 )
 for _family in _FAMILIES:
     for _name in _family.__all__:
-        setattr(_family, _name, numpy_names(getattr(_family, _name)))
+        setattr(_family, _name, casting(_name, numpy_names(getattr(_family, _name))))
         globals()[_name] = getattr(_family, _name)

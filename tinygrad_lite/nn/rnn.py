@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tinygrad_lite import functional as F
+from tinygrad_lite.func.stateless import swapped
+from tinygrad_lite.functional.casting import converted
+from tinygrad_lite.ir.record import mode
+from tinygrad_lite.ir.types import DType, float32
 from tinygrad_lite.nn import init
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter
@@ -220,6 +224,8 @@ class RNNBase(Module):
             ValueError: an input of another rank, lengths of another shape, or outside 0 … time where they are known.
             RuntimeError: sizes that do not fit.
         """
+        if mode.autocast is not None:
+            return self._lowered(mode.autocast, input, hx, lengths)
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise ValueError(f"{self._name_}: a packed input has its lengths with it")
@@ -235,6 +241,13 @@ class RNNBase(Module):
         if ranks == 2:
             return out.squeeze(1), self._given(tuple(h.squeeze(1) for h in last))
         return (out.transpose(0, 1) if self.batch_first else out), self._given(last)
+
+    def _lowered(self, dtype: DType, input: Any, hx: Any, lengths: Any) -> Any:
+        """Under autocast: all operands in its dtype, and so the result; a GRU's is float32 again, as PyTorch's."""
+        places = [((self._parameters, n), p) for n, p in self._parameters.items() if p is not None]
+        with mode.set(autocast=None), swapped([(place, converted(p, dtype)) for place, p in places]):
+            result = self.forward(*converted((input, hx), dtype), lengths=lengths)
+        return converted(result, float32) if self.mode == "GRU" else result
 
     @property
     def _name_(self) -> str:
