@@ -24,20 +24,71 @@ SPACES = {
     "torch.optim": "tinygrad_lite.optim",
     "torch.optim.lr_scheduler": "tinygrad_lite.optim.lr_scheduler",
 }
-STORAGE = "memory as a thing apart from a tensor's values"
-ABOUT_STORAGE = {"as_strided_", "resize_", "resize_as_", "set_", "share_memory_"}
+IN_PLACE = "in-place, `out=` and internal variants of functions that are here"
+#: Reasons of names that people type, whole names; the first that has a name is its reason.
+EXPLAINED = {
+    "memory as a thing apart from a tensor's values": """
+        as_strided_ resize_ resize_as_ set_ share_memory_ resize resize_as frombuffer from_file from_dlpack to_dlpack
+        storage storage_offset storage_type untyped_storage is_set_to const_data_ptr dim_order empty_permuted
+    """,
+    "they read values to decide what they compute, again and again: write the loop with `autograd.grad`": "LBFGS",
+    "seldom used; `Optimizer` says how to write one": "ASGD Adafactor Muon Rprop",
+    "sparse gradients, of which there are none": "SparseAdam",
+    "they say in `info` what raises LinAlgError here": "cholesky_ex inv_ex solve_ex lu_factor_ex ldl_factor_ex",
+    "factorisations that are no op here; `solve`, `inv`, `qr` and `cholesky` are": """
+        lu lu_factor lu_solve lu_unpack ldl_factor ldl_solve geqrf orgqr ormqr householder_product lobpcg
+        pca_lowrank svd_lowrank
+    """,
+    "their results are complex numbers": "eig eigvals",
+    "old names, which PyTorch deprecates or has removed": """
+        clip_grad_norm constant dirac eye kaiming_normal kaiming_uniform normal orthogonal uniform xavier_normal
+        xavier_uniform sparse symeig lstsq solve matrix_rank range set_default_tensor_type Container CrossMapLRN2d
+        volatile reinforce rnn_relu rnn_tanh variable frobenius_norm nuclear_norm norm_except_dim has_lapack has_mkl
+        has_openmp has_spectral
+    """,
+    "autocast's own switches: write `with autocast(...)`": """
+        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache is_autocast_cache_enabled
+        set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
+        set_autocast_enabled
+    """,
+    "a buffer is registered by `register_buffer`": "Buffer BufferDict",
+    "logits are never kept apart from the loss here; write `cross_entropy(linear(...))`": """
+        linear_cross_entropy LinearCrossEntropyLoss LinearCrossEntropyOptions
+    """,
+    "control flow by values; `where` and `scan` are here": "cond while_loop",
+    "integers of other widths than NumPy's common ones": """
+        int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7 uint16 uint32 uint64 bit
+    """,
+    "finite differences, of which `diff` is here": "gradient",
+    "special functions and histograms without an op": "histogramdd i0 igamma igammac kaiser_window frexp binomial",
+    "debugging of backward, which the verifier and `gradcheck` do here": """
+        detect_anomaly set_detect_anomaly set_anomaly_enabled is_anomaly_enabled is_anomaly_check_nan_enabled
+    """,
+    "subclasses of Tensor that change what functions do": """
+        as_subclass DisableTorchFunction DisableTorchFunctionSubclass handle_torch_function has_torch_function
+        has_torch_function_unary has_torch_function_variadic
+    """,
+    "what PyTorch's modules import for themselves": """
+        TYPE_CHECKING BroadcastingList1 BroadcastingList2 BroadcastingList3 Callable DType Optional Tensor Literal
+        ParamSpec TypeVar Counter Self SupportsFloat TypedDict override partial wraps Mapping Sequence cast overload
+        bisect_right inf ref EPOCH_DEPRECATION_WARNING GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES
+        assert_int_or_pair boolean_dispatch common_notes tf32_notes reproducibility_notes sparse_support_notes
+        factory_kwargs classproperty PRIVATE_OPS USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH
+    """,
+}
 # The first group of which a missing name contains a word is its reason.
 REASONS = {
     "complex numbers": """
-        complex real imag angle conj polar fft stft cfloat cdouble chalf
+        is_neg resolve_neg complex real imag angle conj polar fft stft cfloat cdouble chalf
     """,
     "sparse, nested and quantised layouts": """
         sparse csr csc bsr bsc coalesce indices values crow ccol nested quant qint quint int_repr q_ qparams
-        per_channel layout strided mkldnn dense fbgemm float8 float4 bits qscheme jagged smm
+        per_channel per_tensor padded layout strided mkldnn dense fbgemm float8 float4 bits qscheme jagged smm spmm
+        saddmm spaddmm
     """,
     "devices other than the CPU": """
         cuda cudnn miopen hip xpu mps hpu mtia vulkan metal ipu xla pin device Stream Event ackend accelerator
-        Accelerator maia meta autocast GradScaler _amp shared stream cpu Parallel SyncBatch
+        Accelerator maia meta gpu _amp shared stream cpu grouped_mm scaled_mm is_distributed
     """,
     "PyTorch's own machinery": """
         jit Jit JIT script Script torage Type Tensor Error Warning Module Graph Capsule Future deterministic
@@ -45,14 +96,14 @@ REASONS = {
         Callable Any Optional Literal TypeVar ParamSpec Counter Self Supports override wraps partial notes
         dispatch Sym sym_ compiled export overrides library classes typename parse unify merge Tracing
         CallStack Alias Compilation names align Profiler kineto torch_function tensor_like overload multithreading
-        view_replay layout_policy debug_unwrap NestedIO functionalize rearrange
+        view_replay layout_policy debug_unwrap NestedIO functionalize rearrange AVG SUM Block Code Memo Dispatch
+        Gradient Node Operator Param Tag Use Value default_generator get_file_path hash_tensor import_ir init_num
+        generator multiprocessing fork wait slice_inverse nonzero_static swap_in batch_norm_ grad_dtype module_load
+        output_nr is_inference legacy name index
     """,
-    "in-place, `out=` and internal variants of functions that are here": """
+    IN_PLACE: """
         _copy _scatter native_ rsub _impl _backward _out _for_ fused _forward _cell lstm gru _mode renorm
-        affine_grid_gen grid_sampler constant_pad conv_tbc alias segment
-    """,
-    "built lazily or for other people's classes": """
-        Lazy Uninitialized factory Buffer Container parametri prune stateless
+        affine_grid_gen grid_sampler constant_pad conv_tbc alias segment unsafe_split convolution feature_dropout
     """,
     "not asked for so far": "",
 }
@@ -87,10 +138,11 @@ def public(space: object) -> set[str]:
 
 
 def reason(name: str) -> str:
-    if name in ABOUT_STORAGE:
-        return STORAGE
+    for why, names in EXPLAINED.items():
+        if name in names.split():
+            return why
     if name.endswith("_") and not name.startswith("_"):
-        return "in-place, `out=` and internal variants of functions that are here"
+        return IN_PLACE
     return next(why for why, words in REASONS.items() if not words or any(word in name for word in words.split()))
 
 

@@ -38,6 +38,7 @@ from tinygrad_lite.randomness import *  # noqa: F403
 
 if TYPE_CHECKING:  # for readers and checkers: at run time __getattr__ imports them
     from tinygrad_lite import autograd, cuda, data, diagnostics, func, nn, onnx, optim, utils, viz  # noqa: F401
+    from tinygrad_lite.amp import GradScaler  # noqa: F401
     from tinygrad_lite.capture import compile  # noqa: F401
     from tinygrad_lite.func import vmap  # noqa: F401
     from tinygrad_lite.precision import (  # noqa: F401
@@ -71,6 +72,7 @@ _SUBPACKAGES = (
     "viz",
 )
 _LATE = {
+    "GradScaler": "amp",
     "autocast": "precision",
     "compile": "capture",
     "get_autocast_cpu_dtype": "precision",
@@ -138,6 +140,21 @@ def get_float32_matmul_precision() -> str:
     return "highest"
 
 
+_deterministic = [False]
+
+
+def use_deterministic_algorithms(mode: Any, *, warn_only: Any = False) -> None:
+    """Accept True or False: there are no other algorithms, and results are the same from run to run at any rate."""
+    if mode is not True and mode is not False:
+        raise TypeError(f"use_deterministic_algorithms takes True or False, not {mode!r}")
+    _deterministic[0] = mode
+
+
+def are_deterministic_algorithms_enabled() -> Any:
+    """What use_deterministic_algorithms was called with last, False at first."""
+    return _deterministic[0]
+
+
 def is_tensor(obj: Any) -> Any:
     """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
@@ -151,6 +168,28 @@ def is_floating_point(input: Tensor) -> Any:
 def is_complex(input: Tensor) -> Any:
     """False: there are no complex dtypes."""
     return input.is_complex()
+
+
+def is_signed(input: Tensor) -> Any:
+    """Whether the tensor's dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_same_size(input: Tensor, other: Tensor) -> Any:
+    """Whether two tensors are of one shape."""
+    return input.shape == other.shape
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same values without history; see Tensor.detach."""
+    return input.detach()
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input`, `value` everywhere: a number, or a 0-d tensor that gradients flow to."""
+    if isinstance(value, Tensor):
+        return _creation.zeros_like(input) + value.to(input.dtype)
+    return _creation.full_like(input, value)
 
 
 def is_nonzero(input: Tensor) -> Any:
@@ -171,16 +210,19 @@ __all__ = [
     "Size",
     "Tensor",
     "UserError",
+    "are_deterministic_algorithms_enabled",
     "bfloat16",
     "bool",
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "detach",
     "device",
     "double",
     "dtype",
     "e",
     "enable_grad",
+    "fill",
     "finfo",
     "float",
     "float16",
@@ -204,6 +246,8 @@ __all__ = [
     "is_floating_point",
     "is_grad_enabled",
     "is_nonzero",
+    "is_same_size",
+    "is_signed",
     "is_tensor",
     "layout",
     "long",
@@ -225,6 +269,7 @@ __all__ = [
     "strided",
     "tensor",
     "uint8",
+    "use_deterministic_algorithms",
     *_creation.__all__,
     *_randomness.__all__,
     *_functional.__all__,

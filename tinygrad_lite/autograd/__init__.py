@@ -8,11 +8,13 @@ from tinygrad_lite.autograd.gradcheck import GradcheckError, gradcheck, gradgrad
 from tinygrad_lite.autograd.gradient import backward, grad
 from tinygrad_lite.autograd.hooks import HookHandle
 from tinygrad_lite.autograd.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinygrad_lite.autograd.variable import Variable
 
 __all__ = [
     "Function",
     "GradcheckError",
     "HookHandle",
+    "Variable",
     "backward",
     "enable_grad",
     "functional",

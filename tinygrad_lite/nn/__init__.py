@@ -121,6 +121,7 @@ from tinygrad_lite.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from tinygrad_lite.nn.parallel import DataParallel
 from tinygrad_lite.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from tinygrad_lite.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -209,6 +210,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "DropPath",
     "Dropout",
     "Dropout1d",
