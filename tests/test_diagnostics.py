@@ -158,6 +158,53 @@ def test_forget_gates():
     np.testing.assert_allclose(((high - low) / c)[0].detach().numpy(), gates[0], rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("one_bias", [False, True])
+def test_all_gates_make_the_states(kind, one_bias):
+    """From the gates alone, by the formulae, the states the layer gave; and every gate in its range."""
+    rnn, x = kind(2, 3, num_layers=2, batch_first=True, one_bias=one_bias), draw(2, 5, 2)
+    h, c = draw(2, 2, 3), draw(2, 2, 3)
+    state = (h, c) if kind is nn.LSTM else h
+    found = D.recurrent_gates(rnn, x, state)
+    single = kind(2, 3, batch_first=True, one_bias=one_bias)
+    single.load_state_dict({k: v for k, v in rnn.state_dict().items() if k.endswith("l0")})
+    first = (h[:1], c[:1]) if kind is nn.LSTM else h[:1]
+    states = single(x, first)[0].detach().numpy()
+    h, c = h[0].numpy(), c[0].numpy()
+    for t in range(5):
+        if kind is nn.LSTM:
+            i, f, g, o = (found.gates[n][t] for n in ("input", "forget", "candidate", "output"))
+            c = f * c + i * g
+            h = o * np.tanh(c)
+        else:
+            update, new = (found.gates[n][t] for n in ("update", "candidate"))
+            h = update * h + (1 - update) * new
+        np.testing.assert_allclose(h, states[:, t], rtol=1e-4, atol=1e-6)
+    for name, values in found.gates.items():
+        assert values.shape == (5, 2, 3)
+        assert values.max() < 1 and values.min() > (-1 if name == "candidate" else 0)
+        np.testing.assert_allclose(found[name], values.mean(axis=(1, 2)))
+
+
+def test_recurrent_diagnostics_refuse():
+    with pytest.raises(ValueError, match="RNN has no gates"):
+        D.recurrent_gates(nn.RNN(2, 3, batch_first=True), draw(1, 4, 2))
+    for call in (D.recurrent_gates, D.forget_gates, D.gradient_by_span):
+        with pytest.raises(ValueError, match="LSTM must have batch_first=True"):
+            call(nn.LSTM(2, 3), draw(1, 4, 2))
+
+
+def test_path_products():
+    """Their sum is the Jacobian of the stack, later blocks on the left."""
+    blocks = [0.3 * RNG.standard_normal((4, 4)) for _ in range(3)]
+    paths = D.path_products(blocks)
+    assert set(paths) == {(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)}
+    np.testing.assert_array_equal(paths[0, 2], blocks[2] @ blocks[0])
+    eye = np.eye(4)
+    np.testing.assert_allclose(sum(paths.values()), (eye + blocks[2]) @ (eye + blocks[1]) @ (eye + blocks[0]))
+    assert len(D.path_products([])) == 1 and D.path_products([tl.tensor(2.0)])[(0,)].item() == 2
+
+
 def test_first_not_finite():
     x = tl.tensor([1.0, 0.0]).requires_grad_()
     y = (x * 2).log() + 1
@@ -192,6 +239,9 @@ def test_plots(tmp_path):
             D.attention_report(build("gpt-tiny"), tl.zeros(1, 4, dtype=tl.int64)),
             D.jacobian_product(list(net), x[0]),
             D.forget_gates(nn.LSTM(2, 3, batch_first=True), draw(1, 4, 2)),
+            D.recurrent_gates(nn.GRU(2, 3, batch_first=True), draw(1, 4, 2)),
+            D.activation_gradients(net, lambda: net(x).sum()),
+            D.residual_variance([net[1]], lambda: net(x)),
             D.dead_units(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), [draw(4, 2)]),
             D.count_pieces(lambda x: x.relu(), -1, 1, 8),
         )

@@ -167,7 +167,11 @@ def gradient_by_span(rnn: Module, x: Tensor, state: Any = None, *, factor: float
         rnn: a layer with batch_first, called as rnn(x, state) -> (outputs, state).
         x: (B, T, inputs).
         factor: draws the bound factor^span ‖∂L/∂h_T‖ beside it.
+
+    Raises:
+        ValueError: a layer that takes time first.
     """
+    _check_batch_first("gradient_by_span", rnn)
     hidden = []
     with _own_gradients(rnn), enable_grad():
         for t in range(x.shape[1]):
@@ -180,6 +184,11 @@ def gradient_by_span(rnn: Module, x: Tensor, state: Any = None, *, factor: float
     if factor is not None:
         values["bound"] = float(factor) ** spans * norms[0]
     return Curves("Gradient by span", spans, values, "T - k", "‖∂L/∂h‖", log=True)
+
+
+def _check_batch_first(name: str, rnn: Module) -> None:
+    if not getattr(rnn, "batch_first", True):
+        raise ValueError(f"{name}: the {type(rnn).__name__} must have batch_first=True")
 
 
 # ---- units -------------------------------------------------------------------------------------------------
@@ -377,6 +386,19 @@ def path_shares(layers: int, norm: float) -> Array:
     return weights / weights.sum()
 
 
+def path_products(jacobians: Sequence[Any]) -> dict[tuple[int, ...], Array]:
+    """Every path through residual blocks: the blocks it goes through, and the product of their Jacobians.
+
+    Of L blocks there are 2^L; together they make the Jacobian (I + J_L) … (I + J_1) of the stack, the last on the left.
+    """
+    first = np.atleast_2d(np.asarray(jacobians[0], np.float64)) if len(jacobians) else np.eye(1)
+    paths: dict[tuple[int, ...], Array] = {(): np.eye(len(first))}
+    for i, j in enumerate(jacobians):
+        matrix = np.atleast_2d(np.asarray(j.detach().numpy() if isinstance(j, Tensor) else j, np.float64))
+        paths |= {(*path, i): matrix @ product for path, product in paths.items()}
+    return paths
+
+
 # ---- functions of one variable, pictures, gates -------------------------------------------------------------
 
 
@@ -453,22 +475,69 @@ def forget_gates(lstm: Module, x: Tensor, state: Any = None) -> ForgetGates:
 
     The cell keeps the product of its gates of what it held: ∂c_T/∂c_0 where the gates do not see the cell.
     """
-    gates = []
-    with no_grad():
-        h = creation.zeros(x.shape[0], lstm.weight_hh_l0.shape[1], dtype=x.dtype) if state is None else state[0][0]
-        for t in range(x.shape[1]):
-            z = x[:, t] @ lstm.weight_ih_l0.t() + h @ lstm.weight_hh_l0.t()
-            for name in ("bias_ih_l0", "bias_hh_l0"):
-                bias = getattr(lstm, name, None)
-                z = z if bias is None else z + bias
-            gates.append(z.chunk(4, dim=-1)[1].sigmoid().numpy())  # PyTorch's order: i, f, g, o
-            _, state = lstm(x[:, t : t + 1], state)
-            h = state[0][0]
-    stacked = np.stack(gates)
+    stacked = recurrent_gates(lstm, x, state).gates["forget"]
     kept = np.cumprod(stacked, axis=0)
     values = {"gate": stacked.mean(axis=(1, 2)), "product": kept.mean(axis=(1, 2))}
-    places = np.arange(1, len(gates) + 1)
+    places = np.arange(1, len(stacked) + 1)
     return ForgetGates("Forget gates", places, values, "step", log=True, gates=stacked, product=kept[-1])
+
+
+@dataclass(frozen=True)
+class Gates(Curves):
+    """The mean of each gate at each step.
+
+    Attributes:
+        gates: name → (T, B, hidden), the candidate, which is no gate but a value in (-1, 1), among them.
+    """
+
+    gates: Mapping[str, Array] = field(default_factory=dict)
+
+
+_GATES = {4: ("input", "forget", "candidate", "output"), 3: ("reset", "update", "candidate")}  # PyTorch's order
+
+
+def recurrent_gates(rnn: Module, x: Tensor, state: Any = None) -> Gates:
+    """All gates of the first layer of an LSTM or GRU with batch_first over x (B, T, inputs).
+
+    A GRU's update is PyTorch's: the part of its state that stays.
+
+    Raises:
+        ValueError: a layer without gates, or one that takes time first.
+    """
+    _check_batch_first("recurrent_gates", rnn)
+    names = _GATES.get(rnn.weight_hh_l0.shape[0] // rnn.hidden_size)
+    if names is None:
+        raise ValueError(f"recurrent_gates: {type(rnn).__name__} has no gates")
+    found: list[list[Array]] = []
+    with no_grad():
+        h = creation.zeros(x.shape[0], rnn.weight_hh_l0.shape[1], dtype=x.dtype) if state is None else _first(state)
+        for t in range(x.shape[1]):
+            found.append([gate.numpy() for gate in _gates_of(rnn, x[:, t], h, len(names))])
+            _, state = rnn(x[:, t : t + 1], state)
+            h = _first(state)
+    stacked = {name: np.stack([step[i] for step in found]) for i, name in enumerate(names)}
+    means = {name: values.mean(axis=(1, 2)) for name, values in stacked.items()}
+    return Gates("Gates", np.arange(1, len(found) + 1), means, "step", gates=stacked)
+
+
+def _first(state: Any) -> Tensor:
+    """h of the first layer."""
+    h: Tensor = (state[0] if isinstance(state, tuple) else state)[0]
+    return h
+
+
+def _gates_of(rnn: Module, x: Tensor, h: Tensor, count: int) -> list[Tensor]:
+    """The gates of one step from its input and the state before it."""
+    products = []
+    for value, end in ((x, "ih"), (h, "hh")):
+        product, bias = value @ getattr(rnn, f"weight_{end}_l0").t(), getattr(rnn, f"bias_{end}_l0", None)
+        products.append((product if bias is None else product + bias).chunk(count, dim=-1))
+    by_input, by_state = products
+    if count == 4:
+        i, f, g, o = (a + b for a, b in zip(by_input, by_state, strict=True))
+        return [i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()]
+    reset, update = ((by_input[i] + by_state[i]).sigmoid() for i in (0, 1))
+    return [reset, update, (by_input[2] + reset * by_state[2]).tanh()]
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------

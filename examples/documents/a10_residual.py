@@ -1,12 +1,11 @@
 """A §10: residual connections."""
 
-from itertools import combinations
-from math import comb, prod
+from math import prod
 
 from show import heading, table, trained
 
 import tinygrad_lite as tl
-from tinygrad_lite import nn
+from tinygrad_lite import diagnostics, nn
 from tinygrad_lite.models.mlp import plain_stack, residual_stack
 from tinygrad_lite.nn import functional as F
 
@@ -25,13 +24,14 @@ print("1 is no floor: opposed blocks give 0.2^50; the bound is (1 - max |J|)^L")
 
 heading("Paths")
 blocks = (0.5, -2.0, 3.0)
-paths = [prod(s) for n in range(4) for s in combinations(blocks, n)]
-print(len(paths), "paths of three blocks sum to", sum(paths), "=", prod(1 + j for j in blocks))
-table(["blocks", "paths", "without one"], [(n, 2**n, 2 ** (n - 1)) for n in (3, 50)])
-weights = [comb(50, n) * 0.1**n for n in range(51)]
-table(
-    ["length", "share of the gradient at |J| = 0.1"], [(n, weights[n] / sum(weights)) for n in (0, 2, 4, 6, 8, 12, 20)]
+paths = diagnostics.path_products(blocks)
+table(["through", "product"], [(path or "none", j.item()) for path, j in paths.items()])
+print(
+    len(paths), "paths of three blocks sum to", sum(j.item() for j in paths.values()), "=", prod(1 + j for j in blocks)
 )
+table(["blocks", "paths", "without one"], [(n, 2**n, 2 ** (n - 1)) for n in (3, 50)])
+shares = diagnostics.path_shares(50, 0.1)
+table(["length", "share of the gradient at |J| = 0.1"], [(n, shares[n]) for n in (0, 2, 4, 6, 8, 12, 20)])
 
 heading("A stack contains the shorter one: blocks of zero change nothing")
 deep, x = residual_stack(50, 16), tl.randn(4, 16)

@@ -10,11 +10,13 @@ from tinygrad_lite.nn import functional as F
 
 tl.manual_seed(0)
 heading("A unit of value 2 under p = 0.1, a million times")
-y = F.dropout(tl.full((1_000_000,), 2.0), 0.1)
+x = tl.full((1_000_000,), 2.0)
+y, classic = F.dropout(x, 0.1), nn.ClassicDropout(0.1)
 table(
     ["", "measured", "expected"],
     [("survivor", y.max(), 2 / 0.9), ("share alive", (y != 0).float().mean(), 0.9), ("mean", y.mean(), 2.0),
-     ("variance", y.var(), 0.1 / 0.9 * 4), ("classic form's mean", (0.9 * y).mean(), 1.8)],
+     ("variance", y.var(), 0.1 / 0.9 * 4), ("classic form's mean", classic(x).mean(), 1.8),
+     ("and in evaluation", classic.eval()(x).mean(), 1.8)],
 )  # fmt: skip
 print("subnetworks of 512 units: 2^512 =", f"{float(2**512):.4g}")
 

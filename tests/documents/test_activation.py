@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 import tinygrad_lite as tl
 from tests.documents.helpers import close, count_parameters, gradient, same_bits, seeded, t
-from tinygrad_lite import nn, optim
+from tinygrad_lite import diagnostics, nn, optim
 from tinygrad_lite.nn import functional as F
 
 
@@ -53,7 +53,8 @@ def test_ACT_05_lowest_point_of_gelu(run):
     close([lowest, run(F.gelu)(t([-0.7517915])).item()], [-0.1699712] * 2, 1e-6)
     close(where, -0.7517915, 1e-5)
     where, lowest = minimum(run(lambda x: F.gelu(x, approximate="tanh")))
-    close([lowest, where], [-0.1700408, -0.75246], 1e-5)
+    close(lowest, -0.1700408, 1e-6)
+    close(where, -0.75246, 1e-5)
 
 
 def test_ACT_06_lowest_point_of_silu(run):
@@ -89,10 +90,10 @@ def test_gelu_is_an_expected_gate(run):
 
 
 def test_selu_keeps_a_standard_normal(run):
-    def selu(x):  # the constants are of Klambauer et al. 2017, in neither document
-        return 1.0507009873554805 * tl.where(x > 0, x, 1.6732632423543772 * (x.clamp(max=0).exp() - 1))
-
-    y = run(selu)(seeded(200_000))
+    x = seeded(200_000)
+    y = run(nn.SELU())(x)
+    # the constants are of Klambauer et al. 2017, in neither document
+    close(y, 1.0507009873554805 * tl.where(x > 0, x, 1.6732632423543772 * (x.clamp(max=0).exp() - 1)), 1e-12)
     assert abs(y.mean().item()) < 0.02 and abs(y.var().item() - 1) < 0.02
 
 
@@ -161,37 +162,49 @@ def test_DIE_06_measuring_dead_units(run):
     layer = nn.Linear(3, 4).double()
     with tl.no_grad():
         layer.bias.copy_(t([0.0, -100.0, 0.0, -100.0]))
-    y = run(lambda x: F.relu(layer(x)))(seeded(256, 3))
+    x = seeded(256, 3)
+    y = run(lambda x: F.relu(layer(x)))(x)
     share = (y == 0).double().mean(0)
     close(share[1::2], [1.0, 1.0])
     assert (share[::2] < 1).all().item()
     assert (share == 1).double().mean().item() == 0.5
+    (measured,) = diagnostics.dead_units(nn.Sequential(layer, nn.ReLU()), [x[:100], x[100:]]).values()
+    close(measured, share, 1e-15)
 
 
 # Gated feed-forwards
 
 
-def gated(x, gate, up, down, activation):
-    return (activation(x @ gate) * (x @ up)) @ down
+def gated(layer, gate, up, down):
+    """A gated layer in float64 with these weights, (outputs, inputs) each."""
+    layer = layer.double()
+    with tl.no_grad():
+        for part, weight in ((layer.gate_proj, gate), (layer.up_proj, up), (layer.down_proj, down)):
+            part.weight.copy_(t(weight))
+    return layer
 
 
 def test_GLU_03_three_matrices_cost_what_two_did():
     d = 24
-    plain = nn.Sequential(nn.Linear(d, 4 * d, bias=False), nn.GELU(), nn.Linear(4 * d, d, bias=False))
-    parts = [nn.Linear(d, 8 * d // 3, bias=False), nn.Linear(d, 8 * d // 3, bias=False)]
-    assert count_parameters(plain) == count_parameters(nn.ModuleList([*parts, nn.Linear(8 * d // 3, d, bias=False)]))
-    assert count_parameters(plain) == 8 * d * d
+    plain, three = nn.FeedForward(d, bias=False), nn.SwiGLU(d, 8 * d // 3)
+    assert (plain.d_ff, three.d_ff) == (4 * d, 8 * d // 3)
+    assert count_parameters(plain) == count_parameters(three) == 8 * d * d
 
 
 def test_GLU_06_by_hand(run):
-    for activation, want in ((F.silu, 4.3863515), (F.gelu, 5.0480685)):
-        y = run(lambda x, a=activation: gated(x, t([[1.0]]), t([[2.0]]), t([[3.0]]), a))(t([[1.0]]))
-        close(y, [[want]], 1e-6)
+    """Three matrices; the document's formula ends at the product."""
+    for kind, want in ((nn.SwiGLU, 4.3863515), (nn.GeGLU, 5.0480685)):
+        layer = gated(kind(1, 1), [[1.0]], [[2.0]], [[3.0]])
+        close(run(layer)(t([[1.0]])), [[want]], 1e-6)
 
 
 def test_a_gate_multiplies_two_features(run):
     """With a linear gate one unit is exactly x1·x2."""
     x = seeded(50, 2)
-    gate, up, down = t([[1.0], [0.0]]), t([[0.0], [1.0]]), t([[1.0]])
-    y = run(lambda x: gated(x, gate, up, down, lambda z: z))(x)
-    same_bits(y[:, 0], x[:, 0] * x[:, 1])
+    layer = gated(nn.GatedFeedForward(2, 1, "identity"), [[1.0, 0.0]], [[0.0, 1.0]], [[1.0], [0.0]])
+    same_bits(run(layer)(x)[:, 0], x[:, 0] * x[:, 1])
+    close(run(F.glu)(x)[:, 0], x[:, 0] * x[:, 1].sigmoid(), 1e-15)  # one half gates the other
+    # without the product: the best sum of eight random ReLU units still errs
+    features = F.relu(x @ seeded(2, 8, seed=1) + seeded(8, seed=2)).numpy()
+    fit = features @ np.linalg.lstsq(features, (x[:, 0] * x[:, 1]).numpy(), rcond=None)[0]
+    assert np.abs(fit - (x[:, 0] * x[:, 1]).numpy()).max() > 1e-3

@@ -157,6 +157,9 @@ def test_rotation_shares_nothing(run):
     x, w = integers(1, 1, 6, 6), integers(1, 1, 3, 3, seed=1)
     conv = run(lambda x: F.conv2d(x, w))
     assert (conv(tl.rot90(x, 1, (2, 3))) != tl.rot90(conv(x), 1, (2, 3))).any().item()
+    twice = nn.Upsample(scale_factor=2)
+    larger, inner = conv(twice(x)), twice(conv(x))  # 10 × 10 and 8 × 8
+    assert (larger[..., 1:-1, 1:-1] != inner).any().item()
 
 
 # Receptive field

@@ -96,9 +96,12 @@ def test_DEP_09_price_ratio():
     close(3070 / 61, 50.33, 0.01)
 
 
-def test_DEP_10_twenty_folds():
-    assert 2**20 == 1_048_576
-    assert count_parameters(folds(20)) == 121
+def test_DEP_10_twenty_folds(run):
+    net = folds(20)
+    assert count_parameters(net) == 121
+    x = np.arange(2**21 + 1) / 2**21  # two steps a piece: every slope is seen
+    y = on(net, x, run)
+    assert 1 + np.count_nonzero(np.diff(y, 2)) == 2**20 == 1_048_576
 
 
 def test_DEP_13_more_than_the_simplified_bound(run):

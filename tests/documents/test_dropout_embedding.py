@@ -35,16 +35,18 @@ def test_DRP_04_evaluation_leaves_the_input(run):
     same_bits(run(layer)(x), x)
 
 
-def test_DRP_05_classic_form():
+def test_DRP_05_classic_form(run):
     """Unscaled in training, times 1 - p at test: both expect 1.8 of an input of 2."""
     p, x = 0.1, 2.0
-    close([(1 - p) * x + p * 0, (1 - p) * x], [1.8, 1.8], 1e-12)
+    close((1 - p) * x + p * 0, 1.8, 1e-12)
+    layer = nn.ClassicDropout(p).eval()
+    close(run(layer)(tl.full((3,), x, dtype=tl.float64)), [1.8] * 3, 1e-12)
 
 
 def test_classic_form_sampled(run):
-    """The same draws: the library's inverted form times 1 - p."""
-    x = tl.full((100_000,), 2.0, dtype=tl.float64)
-    y = run(lambda x: F.dropout(x, 0.1) * 0.9)(x)
+    layer = nn.ClassicDropout(0.1)
+    y = run(layer)(tl.full((100_000,), 2.0, dtype=tl.float64))
+    assert set(y.unique().tolist()) == {0.0, 2.0}, "survivors are left as they are"
     assert abs(y.mean().item() - 1.8) < 5 * math.sqrt(0.09 * 4 / 100_000)
 
 

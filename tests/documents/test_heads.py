@@ -10,6 +10,8 @@ import pytest
 import tinygrad_lite as tl
 from tests.documents.helpers import close, count_parameters, jacobian, same_bits, seeded, t
 from tinygrad_lite import nn
+from tinygrad_lite.models import arithmetic as ar
+from tinygrad_lite.models.llama import LlamaConfig
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.nn.attention import attention_weights
 from tinygrad_lite.nn.positions import RotaryPositions, SinusoidalPositions, sinusoids
@@ -21,13 +23,14 @@ def attention(dim=8, heads=2, **options):
 
 def test_MH_01_width_of_a_head():
     assert nn.Attention(64, 4).head_dim == 16
-    assert 4096 // 32 == 128
+    assert LlamaConfig(n_embd=4096, n_head=32).head_dim == 4096 // 32 == 128
 
 
-@pytest.mark.parametrize("heads", [1, 4, 64])
+@pytest.mark.parametrize("heads", [1, 32, 4096])
 def test_MH_02_heads_cost_no_parameters(heads):
-    assert count_parameters(nn.Attention(64, heads)) == 4 * 64 * 64
-    assert 4 * 4096**2 == 67_108_864
+    assert ar.attention_parameters(4096, heads) == 4 * 4096**2 == 67_108_864
+    small = heads // 64 or 1
+    assert count_parameters(nn.Attention(64, small)) == ar.attention_parameters(64, small) == 4 * 64 * 64
 
 
 def test_MH_03_all_queries_in_one_product(run):

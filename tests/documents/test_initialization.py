@@ -72,8 +72,8 @@ def test_INI_06_gpt2_style(depth, residual):
 
 def test_INI_07_lecun():
     close([1 / WIDTH, math.sqrt(1 / WIDTH)], [0.001953125, 0.04419417], 1e-8)
-    lecun = drawn(lambda w: init.kaiming_normal_(w, nonlinearity="linear"), WIDTH, WIDTH)
-    assert lecun == pytest.approx(math.sqrt(1 / WIDTH), rel=0.01)
+    for fill in (init.lecun_normal_, init.lecun_uniform_):
+        assert drawn(fill, WIDTH, WIDTH) == pytest.approx(math.sqrt(1 / WIDTH), rel=0.01)
 
 
 def test_INI_08_branch_factor():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import tinygrad_lite as tl
 from tests.documents.helpers import close, gradient, jacobian, same_bits, seeded, t
-from tinygrad_lite import nn
+from tinygrad_lite import diagnostics, nn
 
 DEPTH = 50
 
@@ -44,9 +44,10 @@ def test_RES_04_no_floor_against_opposed_blocks(run):
 def test_RES_05_paths():
     assert 2**50 == 1_125_899_906_842_624
     blocks = (0.5, -2.0, 3.0)
-    paths = [prod(subset) for size in range(4) for subset in combinations(blocks, size)]
+    paths = {path: j.item() for path, j in diagnostics.path_products(blocks).items()}
+    assert paths == {subset: prod(blocks[i] for i in subset) for n in range(4) for subset in combinations(range(3), n)}
     assert len(paths) == 8
-    assert sum(paths) == prod(1 + j for j in blocks)
+    assert sum(paths.values()) == prod(1 + j for j in blocks)
 
 
 def test_RES_06_paths_left():
@@ -103,15 +104,14 @@ def test_jacobians_multiply(run):
 def test_all_paths_make_the_jacobian():
     """Every subset of blocks, later ones leftmost: eight products for three linear blocks."""
     blocks = [0.3 * seeded(4, 4, seed=i) for i in range(3)]
-    total = tl.zeros(4, 4, dtype=tl.float64)
-    for size in range(4):
-        for subset in combinations(blocks, size):
-            path = tl.eye(4, dtype=tl.float64)
-            for j in subset:
-                path = j @ path
-            total = total + path
-    eye = tl.eye(4, dtype=tl.float64)
-    close(total, (eye + blocks[2]) @ (eye + blocks[1]) @ (eye + blocks[0]), 1e-12)
+    total = sum(diagnostics.path_products(blocks).values())
+
+    def stack(x):
+        for block in blocks:
+            x = x + block @ x
+        return x
+
+    close(total, jacobian(stack, seeded(4)), 1e-12)
 
 
 class Stack(nn.Module):
@@ -184,10 +184,11 @@ def test_identity_is_easy_for_a_residual_block(run):
 
 def test_most_gradient_flows_through_short_paths():
     """With branches of gain a, paths of length k weigh C(L, k) aᵏ: their mean length is L·a / (1 + a)."""
-    from math import comb
-
     depth, a = 50, 0.1
-    weights = [comb(depth, k) * a**k for k in range(depth + 1)]
-    mean = sum(k * w for k, w in enumerate(weights)) / sum(weights)
-    close(mean, depth * a / (1 + a), 1e-9)
-    close(sum(weights), (1 + a) ** depth, rtol=1e-12)
+    shares = diagnostics.path_shares(depth, a)
+    close(sum(k * share for k, share in enumerate(shares)), depth * a / (1 + a), 1e-9)
+    close(shares[3] * (1 + a) ** depth, comb(depth, 3) * a**3, rtol=1e-12)
+    # counted one by one: of four blocks of slope 0.5 those paths that have each length
+    paths = diagnostics.path_products([0.5] * 4)
+    weights = [sum(j.item() for path, j in paths.items() if len(path) == k) for k in range(5)]
+    close([w / sum(weights) for w in weights], diagnostics.path_shares(4, 0.5), 1e-15)

@@ -163,13 +163,23 @@ def test_outlier_widens_every_step():
     assert diagnostics.outlier_ratio(large) > 30
 
 
+PARTS = {"attention": ("attn",), "feedforward": ("mlp",), "norms": ("ln_",), "embeddings": ("wte", "wpe")}
+
+
 def test_ledger_of_a_model(capsys):
-    """The summary's parameters are the formula's, by part."""
+    """The summary's parameters are the formula's, and so is every part of the ledger."""
     from tinygrad_lite.models import arithmetic
 
     model = build("gpt-tiny").eval()
-    text = str(tl.summary(model, tl.zeros(1, 4, dtype=tl.int64))) + capsys.readouterr().out
-    assert f"{arithmetic.gpt_parameters(model.config)['total']:,}" in text
+    summary = tl.summary(model, tl.zeros(1, 4, dtype=tl.int64))
+    ledger = arithmetic.gpt_parameters(model.config)
+    assert f"{ledger['total']:,}" in str(summary) + capsys.readouterr().out
+    found = dict.fromkeys(ledger, 0)
+    for name, p in model.named_parameters():
+        part = next(part for part, names in PARTS.items() if any(n in name for n in names))
+        found[part] += p.numel()
+    found["total"] = sum(found.values())
+    assert found == ledger
 
 
 def test_row_updates_are_counted():
@@ -177,9 +187,14 @@ def test_row_updates_are_counted():
     assert diagnostics.update_counts(ids, 6).tolist() == [1, 3, 0, 0, 2, 0]
 
 
-def test_attention_report(run):
-    report = diagnostics.attention_report(build("gpt-tiny").eval(), tl.zeros(1, 8, dtype=tl.int64))
-    assert report is not None and hasattr(report, "plot")
+def test_attention_report():
+    """Entropy of alike tokens is that of an even share of what each sees: ln(i + 1) at position i."""
+    model = build("gpt-tiny").eval()
+    nn.init.zeros_(model.wpe.weight)
+    report = diagnostics.attention_report(model, tl.zeros(1, 8, dtype=tl.int64))
+    assert len(report.x) == 2
+    close(report["entropy"], [np.log(np.arange(1, 9)).mean()] * 2, 1e-5)
+    close(report["saturated"], [1 / 8] * 2, 1e-12)  # the first token sees itself alone
 
 
 def test_path_shares():

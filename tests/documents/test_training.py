@@ -10,7 +10,9 @@ import pytest
 import tinygrad_lite as tl
 from tests.documents.helpers import close, same_bits, seeded, t
 from tinygrad_lite import nn, optim
+from tinygrad_lite.models import arithmetic
 from tinygrad_lite.nn import functional as F
+from tinygrad_lite.utils.checkpoint import checkpoint_sequential
 
 
 def test_RNN_07_clipping_by_the_global_norm(run):
@@ -155,35 +157,44 @@ def test_MEM_01_backward_costs_twice_forward():
     close((total + forward) / total, 1.3333, 1e-4)
 
 
-def recomputed(segments, x):
-    """Gradients of sum(chain(x)²), a segment's interior recomputed from its boundary; and what was stored at once."""
-    boundaries = [x]
-    with tl.no_grad():
-        for part in segments[:-1]:
-            boundaries.append(part(boundaries[-1]))
-    grads, seed, most = [], None, 0
-    for part, start in zip(reversed(segments), reversed(boundaries), strict=True):
-        start = start.detach().requires_grad_(True)
-        out = part(start)
-        target = out.square().sum() if seed is None else (out * seed).sum()
-        seed, *own = tl.autograd.grad(target, [start, *part.parameters()])
-        grads = own + grads
-        most = max(most, len(boundaries) + len(part))
-    return grads, most
+def chain_of_64():
+    layers = nn.Sequential(*[nn.Linear(4, 4, bias=False) for _ in range(64)])
+    for layer in layers:
+        nn.init.orthogonal_(layer.weight)
+    return layers
 
 
 def test_MEM_02_checkpointing(run):
     """A chain of 64 in segments of 8: the same gradients, to the bit, of 16 stored values in place of 64."""
-    layers = nn.Sequential(*[nn.Linear(4, 4, bias=False) for _ in range(64)])
+    layers, x = chain_of_64(), tl.ones(2, 4)
+
+    def gradients(forward):
+        return run(lambda x: tl.autograd.grad(forward(x).square().sum(), list(layers.parameters())))(x)
+
+    plain = gradients(layers)
+    for segments in (8, 64):
+        again = gradients(lambda x, n=segments: checkpoint_sequential(list(layers), n, x))
+        for a, b in zip(plain, again, strict=True):
+            same_bits(a, b)
+    assert arithmetic.checkpoint_cost(64)["alive"] == 2 * math.isqrt(64) == 16
+
+
+def test_checkpointing_keeps_the_borders():
+    """Of the layers' outputs 64 wait for backward, 16 at most once they stand in segments of 8."""
+    layers, x, kept = chain_of_64(), tl.ones(2, 4, requires_grad=True), []
     for layer in layers:
-        nn.init.orthogonal_(layer.weight)
-    segments = [nn.Sequential(*list(layers)[i : i + 8]) for i in range(0, 64, 8)]
-    x = tl.ones(2, 4)
-    plain = run(lambda x: tl.autograd.grad(layers(x).square().sum(), list(layers.parameters())))(x)
-    again, stored = run(lambda x: recomputed(segments, x))(x)
-    for a, b in zip(plain, again, strict=True):
-        same_bits(a, b)
-    assert stored == 2 * math.isqrt(64) == 16
+        layer.register_forward_hook(lambda module, args, out: kept.append(out._read()))
+
+    def alive(forward):
+        kept.clear()
+        out = forward(x)
+        assert len(kept) == 64
+        left = sum(node.value is not None for node in kept)
+        out.square().sum().backward()
+        return left
+
+    assert alive(layers) == 64
+    assert alive(lambda x: checkpoint_sequential(list(layers), 8, x)) <= 2 * 8
 
 
 def test_warmup_raises_the_rate_in_equal_steps():

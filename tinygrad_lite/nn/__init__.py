@@ -58,7 +58,15 @@ from tinygrad_lite.nn.conv import (
     Unfold,
 )
 from tinygrad_lite.nn.distance import CosineSimilarity, PairwiseDistance
-from tinygrad_lite.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from tinygrad_lite.nn.dropout import (
+    AlphaDropout,
+    ClassicDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from tinygrad_lite.nn.embedding import Embedding, EmbeddingBag
 from tinygrad_lite.nn.feedforward import FeedForward, GatedFeedForward, GeGLU, SwiGLU
 from tinygrad_lite.nn.fractional import FractionalMaxPool2d, FractionalMaxPool3d
@@ -198,6 +206,7 @@ __all__ = [
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
+    "ClassicDropout",
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",

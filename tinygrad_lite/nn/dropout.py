@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from tinygrad_lite import randomness
 from tinygrad_lite.functional import dropouts
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.tensor import Tensor
+
+
+def _probability(p: float) -> float:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return p
 
 
 class _Dropout(Module):
@@ -12,9 +19,7 @@ class _Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
+        self.p, self.inplace = _probability(p), inplace
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
@@ -28,6 +33,26 @@ class Dropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         return dropouts.dropout(input, self.p, self.training, self.inplace)
+
+
+class ClassicDropout(Module):
+    """In training, zeroes elements with probability p and leaves the rest; otherwise multiplies all by 1 - p.
+
+    The first form, whose evaluation pays for what training left unscaled. Srivastava et al. 2014, §4. Raises ValueError
+    for p outside [0, 1].
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = _probability(p)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return input * (1 - self.p)
+        return input * (randomness.rand(*input.shape) >= self.p).to(input.dtype)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
 
 
 class Dropout1d(_Dropout):
