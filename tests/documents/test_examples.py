@@ -1,4 +1,4 @@
-"""The section scripts run, print their tables, and leave pictures that are well-formed SVG."""
+"""The section scripts run, print their tables, show what they claim, and leave pictures that are well-formed SVG."""
 
 from __future__ import annotations
 
@@ -36,6 +36,29 @@ PICTURES = {
 }
 
 
+def last(rows):
+    """The last number of each row."""
+    return [row[-1] for row in rows]
+
+
+def deeper_is_worse_but_for_residual_nets(found):
+    (_, plain, residual), (_, deep_plain, deep_residual) = found["rows"]
+    return deep_plain > 10 * plain and deep_residual < 3 * residual
+
+
+# What the demonstrations must come to, by the names a script leaves behind.
+CLAIMS = {
+    "a03_convolution": lambda found: last(found["rows"])[0] < 0.9 < 0.97 < last(found["rows"])[1],
+    "a04_pooling": lambda found: found["accuracy"] > 0.97,
+    "a06_gates": lambda found: last(found["rows"])[1] < 0.5 < 1.2 < last(found["rows"])[0],
+    "a08_block": lambda found: last(found["rows"])[0] < 0.7 * last(found["rows"])[1],
+    "a10_residual": deeper_is_worse_but_for_residual_nets,
+    "a14_wirings": lambda found: (found["written"] == found["target"]).float().mean().item() > 0.9,
+    "b1_mlp": lambda found: found["accuracy"].item() > 0.97,
+    "b5_residual": lambda found: last(found["rows"])[1] < last(found["rows"])[0] / 5,
+}
+
+
 @pytest.fixture
 def scripts(monkeypatch):
     """The scripts' folder on the path, their shared modules forgotten afterwards."""
@@ -52,10 +75,11 @@ def test_every_section_has_a_script():
 @pytest.mark.parametrize("name", SECTIONS)
 def test_script(name, scripts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, str(tmp_path)])
-    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    found = runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert printed.count("\n---") >= 2, "no headings"
     assert "nan" not in printed.split()
+    assert name not in CLAIMS or CLAIMS[name](found)
     assert sorted(path.stem for path in tmp_path.iterdir()) == PICTURES.get(name, [])
     for path in tmp_path.iterdir():
         root = ElementTree.parse(path).getroot()

@@ -109,6 +109,24 @@ def test_ARC_05_cross_attention(run):
     assert out.shape == (1, 6) and len(calls) == 1
 
 
+def test_encoder_and_decoder_depend_on_all_of_the_source_and_the_past_alone(run):
+    model, source, target = strong(build("t5-tiny")), ids(1, 4), ids(1, 4, seed=1)
+    logits = run(lambda s, t: model(s, t)[0])
+
+    def moved(change_source):
+        """[i][j]: does output i change with id j?"""
+        rows = []
+        for j in range(4):
+            both = [source.clone(), target.clone()]
+            changed = both[0 if change_source else 1]
+            changed[0, j] = changed[0, j] % 10 + 1
+            rows.append((logits(*both) != logits(source, target))[0].any(-1).tolist())
+        return np.array(rows).T.tolist()
+
+    assert moved(change_source=True) == [[True] * 4] * 4
+    assert moved(change_source=False) == [[j <= i for j in range(4)] for i in range(4)]
+
+
 def test_ARC_06_prefix(gpt, run):
     """The first four of eight tokens, whatever follows."""
     one, other = ids(1, 8), ids(1, 8, seed=1)
