@@ -17,6 +17,9 @@ SPACES = {
     "torch.nn.functional": "tinygrad_lite.nn.functional",
     "torch.nn.init": "tinygrad_lite.nn.init",
     "torch.nn.utils": "tinygrad_lite.nn.utils",
+    "torch.nn.utils.parametrizations": "tinygrad_lite.nn.utils.parametrizations",
+    "torch.nn.utils.parametrize": "tinygrad_lite.nn.utils.parametrize",
+    "torch.amp": "tinygrad_lite.amp",
     "torch.linalg": "tinygrad_lite.linalg",
     "torch.func": "tinygrad_lite.func",
     "torch.autograd": "tinygrad_lite.autograd",
@@ -36,7 +39,7 @@ EXPLAINED = {
     "sparse gradients, of which there are none": "SparseAdam",
     "they say in `info` what raises LinAlgError here": "cholesky_ex inv_ex solve_ex lu_factor_ex ldl_factor_ex",
     "factorisations that are no op here; `solve`, `inv`, `qr` and `cholesky` are": """
-        lu lu_factor lu_solve lu_unpack ldl_factor ldl_solve geqrf orgqr ormqr householder_product lobpcg
+        lu lu_factor lu_solve lu_unpack ldl_factor ldl_solve geqrf orgqr ormqr lobpcg
         pca_lowrank svd_lowrank
     """,
     "their results are complex numbers": "eig eigvals",
@@ -73,7 +76,8 @@ EXPLAINED = {
         ParamSpec TypeVar Counter Self SupportsFloat TypedDict override partial wraps Mapping Sequence cast overload
         bisect_right inf ref EPOCH_DEPRECATION_WARNING GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES
         assert_int_or_pair boolean_dispatch common_notes tf32_notes reproducibility_notes sparse_support_notes
-        factory_kwargs classproperty PRIVATE_OPS USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH
+        Enum auto OpaqueBase deepcopy get_swap_module_params_on_conversion is_opaque_reference_type
+        is_traceable_wrapper_subclass factory_kwargs classproperty PRIVATE_OPS USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH
     """,
 }
 # The first group of which a missing name contains a word is its reason.
@@ -84,7 +88,7 @@ REASONS = {
     "sparse, nested and quantised layouts": """
         sparse csr csc bsr bsc coalesce indices values crow ccol nested quant qint quint int_repr q_ qparams
         per_channel per_tensor padded layout strided mkldnn dense fbgemm float8 float4 bits qscheme jagged smm spmm
-        saddmm spaddmm
+        saddmm spaddmm transfer_param
     """,
     "devices other than the CPU": """
         cuda cudnn miopen hip xpu mps hpu mtia vulkan metal ipu xla pin device Stream Event ackend accelerator

@@ -10,10 +10,10 @@ from typing import Any
 
 from tinygrad_lite.autograd import no_grad
 from tinygrad_lite.optim.optimizer import Optimizer
-from tinygrad_lite.precision import autocast, is_autocast_available
+from tinygrad_lite.precision import autocast, custom_bwd, custom_fwd, is_autocast_available
 from tinygrad_lite.tensor import Tensor, as_tensor, float16, isfinite, stack, tensor, where
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 
 class GradScaler:

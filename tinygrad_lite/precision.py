@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tinygrad_lite.functional.casting import converted
 from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import DType, bfloat16, float16
 
 __all__ = [
     "autocast",
+    "custom_bwd",
+    "custom_fwd",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "is_autocast_available",
@@ -106,3 +109,38 @@ def is_autocast_cpu_enabled() -> bool:
 def get_autocast_cpu_dtype() -> DType:
     """get_autocast_dtype("cpu"), by its older name."""
     return get_autocast_dtype("cpu")
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
+    """Decorates the forward of an `autograd.Function`: what autocast was in it, `custom_bwd` sets again for backward.
+
+    With `cast_inputs` tensors are converted to that dtype where autocast is on, and forward runs without it.
+    """
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    get_autocast_dtype(device_type)  # raises for an unknown device
+
+    @functools.wraps(fwd)
+    def decorated(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        if cast_inputs is None or mode.autocast is None:
+            ctx._autocast = mode.autocast
+            return fwd(ctx, *args, **kwargs)
+        ctx._autocast = None
+        with mode.set(autocast=None):
+            return fwd(ctx, *converted(args, cast_inputs), **converted(kwargs, cast_inputs))
+
+    return decorated
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorates the backward of an `autograd.Function` whose forward `custom_fwd` decorates: it runs as that did."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    get_autocast_dtype(device_type)
+
+    @functools.wraps(bwd)
+    def decorated(ctx: Any, *grads: Any) -> Any:
+        with mode.set(autocast=ctx._autocast):
+            return bwd(ctx, *grads)
+
+    return decorated

@@ -187,8 +187,7 @@ def test_own_parametrizations():
     assert layer.parametrizations.weight.original is original and list(layer.parametrizations) == ["weight"]
     assert "ParametrizedLinear" in repr(layer) and parametrize.type_before_parametrizations(layer) is nn.Linear
     parametrize.register_parametrization(layer, "weight", Doubled())
-    np.testing.assert_allclose(values(layer.weight), symmetric, rtol=1e-6)
-    np.testing.assert_allclose(values(original), np.triu(symmetric) / 2, rtol=1e-6)
+    np.testing.assert_allclose(values(layer.weight), 2 * symmetric, rtol=1e-6)
     layer.weight = tl.ones(3, 3)
     np.testing.assert_array_equal(values(original), np.triu(np.ones((3, 3))) / 2)
     (layer(tl.ones(1, 3)).sum()).backward()
@@ -202,6 +201,19 @@ def test_own_parametrizations():
     parametrize.remove_parametrizations(layer, "bias")
     np.testing.assert_array_equal(values(layer.bias), bias)
     assert type(layer) is nn.Linear and not hasattr(layer, "parametrizations")
+
+
+def test_what_cannot_be_inverted_takes_no_value():
+    class Squared(nn.Module):
+        def forward(self, x):
+            return x * x
+
+    layer = nn.Linear(2, 2)
+    weight = values(layer.weight).copy()
+    parametrize.register_parametrization(layer, "weight", Squared())
+    np.testing.assert_allclose(values(layer.weight), weight**2, rtol=1e-6)
+    with pytest.raises(NotImplementedError, match="Squared has no right_inverse"):
+        layer.weight = tl.ones(2, 2)
 
 
 def test_several_originals():
@@ -228,6 +240,80 @@ def test_a_buffer_and_an_unsafe_shape():
     assert linear.weight.shape == (12,)
 
 
+ORTHOGONAL = [("matrix_exp", True), ("matrix_exp", False), ("cayley", True), ("cayley", False), ("householder", True)]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (5, 3), (3, 5)])
+@pytest.mark.parametrize(("kind", "trivial"), [(None, True), *ORTHOGONAL])
+def test_orthogonal_weights(rows, columns, kind, trivial):
+    layer, few = nn.Linear(columns, rows), min(rows, columns)
+    nn.init.orthogonal_(layer.weight)
+    weight = values(layer.weight).copy()
+    assert parametrizations.orthogonal(layer, orthogonal_map=kind, use_trivialization=trivial) is layer
+    if trivial:  # it starts from what it was
+        np.testing.assert_allclose(values(layer.weight), weight, atol=1e-5)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (layer.weight * tl.tensor(draw(rows, columns))).sum().backward()
+        optimizer.step()
+    moved = values(layer.weight)
+    product = moved.T @ moved if rows >= columns else moved @ moved.T
+    np.testing.assert_allclose(product, np.eye(few), atol=1e-5)
+    assert np.abs(moved - weight).max() > 0.05
+    if trivial:
+        nn.init.orthogonal_(target := tl.zeros(rows, columns))
+        layer.weight = target
+        np.testing.assert_allclose(values(layer.weight), values(target), atol=1e-5)
+    else:
+        with pytest.raises(NotImplementedError, match="use_trivialization=False"):
+            layer.weight = tl.zeros(rows, columns)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (5, 3), (3, 5)])
+@pytest.mark.parametrize(("kind", "trivial"), ORTHOGONAL)
+def test_orthogonal_weights_are_torchs(rows, columns, kind, trivial):
+    torch = pytest.importorskip("torch")
+    options = {"orthogonal_map": kind, "use_trivialization": trivial}
+    theirs = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(columns, rows), **options)
+    ours = parametrizations.orthogonal(nn.Linear(columns, rows), **options)
+    state = {name: value.numpy().copy() for name, value in theirs.state_dict().items()}
+    assert list(ours.state_dict()) == list(state)
+    original = state["parametrizations.weight.original"]
+    original += np.tril(draw(rows, columns), -1) if rows >= columns else np.triu(draw(rows, columns), 1)
+    ours.load_state_dict(state)
+    theirs.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+    for layer in (ours, theirs):
+        (layer.weight**3).sum().backward()
+    np.testing.assert_allclose(values(ours.weight), theirs.weight.detach().numpy(), atol=1e-5)
+    found, expected = (layer.parametrizations.weight.original.grad for layer in (ours, theirs))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-4)
+
+
+def test_cached_readings():
+    class Counted(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            Counted.calls += 1
+            return x * 2
+
+        def right_inverse(self, x):
+            return x / 2
+
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Counted())
+    Counted.calls = 0
+    with parametrize.cached():
+        with parametrize.cached():
+            assert layer.weight is layer.weight
+        assert layer.weight is layer.weight and Counted.calls == 1
+        before = values(layer.weight).copy()
+        layer.weight = tl.ones(3, 3)
+        assert not np.array_equal(values(layer.weight), before)
+    assert layer.weight is not layer.weight and Counted.calls == 4
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -245,6 +331,13 @@ def test_a_buffer_and_an_unsafe_shape():
             "no parametrization of 'bias'",
         ),
         (lambda: parametrizations.spectral_norm(nn.LazyLinear(2)), ValueError, "has no shape yet"),
+        (lambda: parametrizations.orthogonal(nn.Linear(2, 2), "bias"), ValueError, "not 1 axes"),
+        (lambda: parametrizations.orthogonal(nn.Linear(2, 2), orthogonal_map="qr"), ValueError, "not 'qr'"),
+        (
+            lambda: parametrizations.orthogonal(nn.Linear(2, 3), use_trivialization=False),
+            ValueError,
+            "householder' needs use_trivialization=True",
+        ),
     ],
 )
 def test_errors(call, error, message):

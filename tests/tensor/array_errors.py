@@ -179,6 +179,8 @@ LINALG = {
     "norm of integers": lambda t, F: t.linalg.vector_norm(t.tensor([1])),
     "lstsq for another shape": lambda t, F: t.linalg.lstsq(_z(t, 2, 2), _z(t, 3, 2)),
     "lstsq by no known driver": lambda t, F: t.linalg.lstsq(_z(t, 2, 2), _z(t, 2, 2), driver="x"),
+    "householder_product of a wide matrix": lambda t, F: t.linalg.householder_product(_z(t, 2, 3), _z(t, 2)),
+    "householder_product of too many taus": lambda t, F: t.linalg.householder_product(_z(t, 3, 2), _z(t, 3)),
     "tensorinv of no square": lambda t, F: t.linalg.tensorinv(_z(t, 2, 3, 4)),
     "vander of nothing": lambda t, F: t.linalg.vander(_z(t, 2), N=0),
     "vecdot of other sizes": lambda t, F: t.linalg.vecdot(_z(t, 2), _z(t, 3)),

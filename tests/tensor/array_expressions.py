@@ -406,6 +406,11 @@ LINALG = {
     "powers": lambda t, F, x, y, v, s, b: t.matrix_power(s, 5) + t.linalg.matrix_power(s, -2) + s.matrix_power(0),
     "exp": lambda t, F, x, y, v, s, b: t.matrix_exp(s) + t.linalg.matrix_exp(s * 3),
     "cond": lambda t, F, x, y, v, s, b: t.linalg.cond(s) + t.linalg.cond(s, -2),
+    "householder": lambda t, F, x, y, v, s, b: (
+        t.linalg.householder_product(s, s[..., 0])
+        + t.linalg.householder_product(s[..., :3] * 0.5, s[..., 1, :2] * 0.5).sum()
+        + t.linalg.householder_product(s, s[..., 0] * 0)
+    ),
     "tensors": lambda t, F, x, y, v, s, b: (
         t.linalg.tensorinv(s[0].reshape(2, 2, 4)).sum()
         + t.linalg.tensorsolve(s[0].reshape(2, 2, 4), x[:2, :2])

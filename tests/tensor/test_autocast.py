@@ -266,3 +266,45 @@ def test_scaled_losses_under_float16():
         scaler.update()
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0] and scaler.get_scale() == 2.0**10
+
+
+class Product(tl.autograd.Function):
+    @staticmethod
+    @amp.custom_fwd(device_type="cpu")
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    @amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        left = g @ b.t()
+        Product.seen = left.dtype
+        return left.float(), (a.t() @ g).float()
+
+
+class Wide(tl.autograd.Function):
+    @staticmethod
+    @amp.custom_fwd(device_type="cpu", cast_inputs=tl.float32)
+    def forward(ctx, a, b):
+        return a @ b
+
+    @staticmethod
+    @amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        return g, g
+
+
+def test_functions_run_backward_as_forward():
+    a = tl.tensor(M[:, :3], requires_grad=True)
+    for enabled, dtype in ((True, tl.bfloat16), (False, tl.float32)):
+        with tl.autocast("cpu", enabled=enabled):
+            out = Product.apply(a, a)
+        assert out.dtype is dtype
+        out.float().sum().backward()
+        assert Product.seen is dtype
+    with tl.autocast("cpu"):
+        assert Wide.apply(a.bfloat16(), a).dtype is tl.float32
+    with pytest.raises(RuntimeError, match="not 'tpu'"):
+        amp.custom_fwd(lambda ctx: ctx, device_type="tpu")

@@ -27,6 +27,7 @@ __all__ = [
     "diagonal",
     "eigh",
     "eigvalsh",
+    "householder_product",
     "inv",
     "lstsq",
     "matmul",
@@ -544,3 +545,25 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     for _ in range(count - 1):
         rows.append(ew.mul(rows[-1], column))
     return wrap(movement.concat(rows, -1))
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of H_1 H_2 …, H_i = 1 - tau_i v_i v_iᵀ, v_i column i of A below a 1 on the diagonal.
+
+    Shapes: A (*, m, n) with m ≥ n, tau (*, k) with k ≤ n, to (*, m, n). The product is taken in one piece, as
+    1 - V T Vᵀ with T = (1 + D S)⁻¹ D, D the taus and S the part of VᵀV above the diagonal. Schreiber & Van Loan 1989.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    """
+    a, t = node_of(A, "A").type, node_of(tau, "tau").type
+    ops.check_matrices("linalg.householder_product", a)
+    m, n = a.shape[-2:]
+    if m < n or t.ndim != a.ndim - 1 or t.shape[:-1] != a.shape[:-2] or t.shape[-1] > n or t.dtype is not a.dtype:
+        raise RuntimeError(f"linalg.householder_product: {a} and tau {t} do not fit")
+    k = t.shape[-1]
+    unit = wrap(ops.eye(m, a.dtype))
+    v = A[..., :k].tril(-1) + unit[:, :k]
+    scaled = tau.unsqueeze(-1) * (v.transpose(-2, -1) @ v).triu(1)
+    by_tau = tau.unsqueeze(-1) * v[..., :n, :].transpose(-2, -1)
+    return unit[:, :n] - v @ solve_triangular(scaled + unit[:k, :k], by_tau, upper=True, unitriangular=True)

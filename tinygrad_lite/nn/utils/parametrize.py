@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tinygrad_lite.autograd import no_grad
+from tinygrad_lite.ir.record import mode
 from tinygrad_lite.nn.containers import ModuleDict, ModuleList
 from tinygrad_lite.nn.module import Module
 from tinygrad_lite.nn.parameter import Parameter, Uninitialized
@@ -18,6 +21,7 @@ from tinygrad_lite.tensor import Tensor
 
 __all__ = [
     "ParametrizationList",
+    "cached",
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
@@ -38,8 +42,11 @@ class ParametrizationList(ModuleList):
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
         self.unsafe = unsafe
-        with no_grad():
-            new = self._inverse(original)
+        try:
+            with no_grad():
+                new = self._inverse(original)
+        except NotImplementedError:
+            new = original
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if isinstance(new, Tensor) else len(new)
         if isinstance(new, Tensor):
@@ -60,14 +67,12 @@ class ParametrizationList(ModuleList):
             self.register_buffer(name, tensor)
 
     def _inverse(self, value: Tensor) -> Any:
-        """What gives `value`: through the right_inverse of each module that has one, the last first."""
+        """What gives `value`: through the right_inverse of each module, the last first."""
         found: Any = value
         for module in reversed(list(self)):
-            if hasattr(module, "right_inverse"):
-                try:
-                    found = module.right_inverse(found)
-                except NotImplementedError:
-                    continue
+            if not hasattr(module, "right_inverse"):
+                raise NotImplementedError(f"the parametrization {type(module).__name__} has no right_inverse")
+            found = module.right_inverse(found)
         if isinstance(found, Tensor):
             return found
         if not isinstance(found, Sequence) or not all(isinstance(t, Tensor) for t in found):
@@ -97,7 +102,11 @@ class ParametrizationList(ModuleList):
         return made
 
     def right_inverse(self, value: Tensor) -> None:
-        """Give the originals values of which `value` is made, in place. ValueError where there are not as many."""
+        """Give the originals values of which `value` is made, in place.
+
+        Raises:
+            NotImplementedError: a parametrisation that cannot be inverted. ValueError: another number of tensors.
+        """
         with no_grad():
             found = self._inverse(value)
             found = [found] if isinstance(found, Tensor) else list(found)
@@ -110,6 +119,33 @@ class ParametrizationList(ModuleList):
                     original.data = tensor
 
 
+class _Cache(threading.local):
+    """What was computed within `cached()`."""
+
+    depth = 0
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[int, str, int], Tensor] = {}
+
+
+_cache = _Cache()
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Within, a parametrized tensor is computed at its first reading, and kept until the end of the outermost block.
+
+    What it is computed from must stay what it is: an optimizer's step inside is not seen.
+    """
+    _cache.depth += 1
+    try:
+        yield
+    finally:
+        _cache.depth -= 1
+        if not _cache.depth:
+            _cache.values.clear()
+
+
 @dataclass(frozen=True)
 class _Parametrized(Rule):
     name: str
@@ -117,9 +153,15 @@ class _Parametrized(Rule):
     prefix = "Parametrized"
 
     def value(self, module: Any) -> Tensor:
-        return module.parametrizations[self.name]()  # type: ignore[no-any-return]
+        if not _cache.depth:
+            return module.parametrizations[self.name]()  # type: ignore[no-any-return]
+        key = (id(module), self.name, id(mode.trace))  # what a capture computes is not for others
+        if key not in _cache.values:
+            _cache.values[key] = module.parametrizations[self.name]()
+        return _cache.values[key]
 
     def assign(self, module: Any, value: Tensor) -> None:
+        _cache.values.clear()
         module.parametrizations[self.name].right_inverse(value)
 
 
@@ -139,9 +181,9 @@ def register_parametrization(
 ) -> Module:
     """Let `module.tensor_name` be `parametrization(original)`; a second one takes what the first makes.
 
-    The original value goes through `parametrization.right_inverse` where it has that method, which may return several
-    tensors; the parametrisation is then called with them. Assigning to the attribute goes the same way. The parameter
-    stays the same object where it stays one tensor. Returns the module.
+    The value goes through the `right_inverse` of the first where it has that method, which may return several tensors;
+    the parametrisation is then called with them. Assigning to the attribute goes the same way, through all of them. The
+    parameter stays the same object where it stays one tensor. Returns the module.
 
     Raises:
         ValueError: no such parameter or buffer; another shape or dtype, unless `unsafe`.
@@ -168,13 +210,10 @@ def register_parametrization(
 
 def _append(module: Module, name: str, parametrization: Module, unsafe: bool) -> None:
     parts = module.parametrizations[name]
-    before = getattr(module, name).detach()
     if not unsafe:
-        ParametrizationList([parametrization], before.clone())  # raises what it would make of it
+        ParametrizationList([parametrization], getattr(module, name).detach().clone())  # raises what is wrong with it
     parts.append(parametrization)
     parts.unsafe |= unsafe
-    if hasattr(parametrization, "right_inverse"):
-        parts.right_inverse(before)
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
