@@ -322,3 +322,43 @@ def test_a_parameter_has_memory_of_its_own():
     assert nn.Parameter().numel() == 0 and repr(one).startswith("Parameter containing:\n")
     with pytest.raises(TypeError, match="ndarray"):
         nn.Parameter(array)
+
+
+class Unprintable(nn.Module):
+    def forward(self, x):
+        raise KeyError("x")
+
+    def extra_repr(self):
+        raise ValueError
+
+
+BAD_CALLS = {
+    "an empty convolution": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Sequential(nn.ReLU(), nn.Conv2d(2, 2, 5))),
+        (1, 1, 5, 5),
+        RuntimeError,
+        "in 1.1: Conv2d(2, 2, kernel_size=(5, 5), stride=(1, 1))",
+    ),
+    "one value a channel": (
+        lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)),
+        (1, 2),
+        ValueError,
+        "in 1: BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)",
+    ),
+    "a width": (lambda: Net(), (2, 4), RuntimeError, "in first: Linear(in_features=3, out_features=4, bias=True)"),
+    "a root": (lambda: nn.GroupNorm(2, 4), (2, 5), RuntimeError, "in the module called: GroupNorm(2, 4, "),
+    "a repr that fails": (lambda: nn.Sequential(Unprintable()), (1,), KeyError, "in 0: Unprintable"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_error_names_its_layer(name, compiled):
+    """Once, and the innermost: the op's message has the sizes, the note says which of many layers has them."""
+    make, shape, kind, note = BAD_CALLS[name]
+    net = make()
+    with pytest.raises(kind) as error:
+        (tl.compile(net) if compiled else net)(tl.zeros(*shape))
+    (found,) = error.value.__notes__
+    assert found.startswith(note)
+    assert mode.scope == ""

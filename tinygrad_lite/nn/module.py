@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -23,12 +24,24 @@ _TABLES = (*_CHILD_DICTS, *_HOOK_DICTS)
 _BOOKKEEPING = frozenset({"_version", "_name", "_non_persistent_buffers_set", *_TABLES})
 
 
+def _name_layer(error: Exception, module: Module, path: str) -> None:
+    """Note on an error the innermost module it came from: an op's message tells its sizes, but not whose they are."""
+    if "_layer" not in error.__dict__:
+        error.__dict__["_layer"] = path
+        kind = type(module).__name__
+        if not module._modules:
+            with contextlib.suppress(Exception):  # an `extra_repr` may fail, and must not hide the error
+                kind = repr(module)
+        error.add_note(f"in {path or 'the module called'}: {kind}")
+
+
 class Module:
     """Base class of layers and models, after `torch.nn.Module`.
 
     Parameters, buffers and submodules assigned as attributes are registered under the attribute's name, in
     `_parameters`, `_buffers` and `_modules`. Calling a module runs its forward pre-hooks, `forward`, its forward hooks,
-    and marks every node recorded meanwhile with the module's path.
+    and marks every node recorded meanwhile with the module's path. An error on the way gets a note that names the
+    layer.
 
     Attributes:
         training: what `train()` and `eval()` set; read by dropout and normalisation.
@@ -73,6 +86,9 @@ class Module:
             if any(self.__dict__[table] for table in _HOOK_DICTS):
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
+        except Exception as error:
+            _name_layer(error, self, mode.scope)
+            raise
         finally:
             mode.scope = outer
 
