@@ -110,6 +110,10 @@ def _masked(step: Step) -> Step:
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: parameters, checks, stacking of layers and directions.
 
+    Shapes: x (time, batch, input_size) to outputs (time, batch, directions · size) and last states
+    (layers · directions, batch, size). With batch_first the batch leads in x and outputs, not in states; an unbatched x
+    has none.
+
     Args:
         mode: RNN_TANH, RNN_RELU, LSTM or GRU.
         input_size, hidden_size: features of the input and of the state.
@@ -162,6 +166,7 @@ class RNNBase(Module):
 
     @property
     def num_directions(self) -> int:
+        """2 where a second one comes from the end."""
         return 2 if self.bidirectional else 1
 
     @property
@@ -366,7 +371,10 @@ def _check_sizes(hidden_size: int, num_layers: int, dropout: float, proj_size: i
 
 
 class RNN(RNNBase):
-    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu (Elman 1990). Arguments as RNNBase."""
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu (Elman 1990).
+
+    Arguments, shapes and errors as RNNBase.
+    """
 
     def __init__(
         self,
@@ -392,14 +400,20 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; gates in the order i, f, g, o. Arguments as RNNBase."""
+    """Long short-term memory; gates in the order i, f, g, o. Hochreiter & Schmidhuber 1997; Gers et al. 2000.
+
+    Arguments, shapes and errors as RNNBase; states are pairs (h, c).
+    """
 
     def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", input_size, hidden_size, *args, **kwargs)
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit; gates in the order r, z, n. Arguments as RNNBase."""
+    """Gated recurrent unit; gates in the order r, z, n; z keeps the state. Cho et al. 2014, arXiv:1406.1078.
+
+    Arguments, shapes and errors as RNNBase.
+    """
 
     def __init__(
         self,
