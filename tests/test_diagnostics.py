@@ -194,6 +194,17 @@ def test_recurrent_diagnostics_refuse():
             call(nn.LSTM(2, 3), draw(1, 4, 2))
 
 
+def test_nothing_to_look_at():
+    net, x = nn.Linear(2, 2), draw(3, 2)
+    for call, message in (
+        (lambda: D.dead_units(net, [x]), "no ReLU module"),
+        (lambda: D.activation_histograms(net, x), "no activation module"),
+        (lambda: D.attention_report(net, x), "no layer of attention"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_path_products():
     """Their sum is the Jacobian of the stack, later blocks on the left."""
     blocks = [0.3 * RNG.standard_normal((4, 4)) for _ in range(3)]

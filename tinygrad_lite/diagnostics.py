@@ -256,9 +256,15 @@ def dead_units(
 def activation_histograms(
     model: Module, x: Any, layers: Mapping[str, Module] | None = None, bins: int = 50
 ) -> Histograms:
-    """How the outputs of layers are spread over one batch; by default of all activation modules."""
+    """How the outputs of layers are spread over one batch; by default of all activation modules.
+
+    Raises:
+        ValueError: no layer to look at.
+    """
     kinds = ("ReLU", "ReLU6", "LeakyReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "ELU", "SELU", "Softplus", "Mish")
     layers = _activations(model, kinds) if layers is None else layers
+    if not layers:
+        raise ValueError("activation_histograms: the model has no activation module; name the layers")
     with outputs_of(layers) as found, no_grad():
         model(x)
     values = {name: np.concatenate([p.ravel() for p in parts]) for name, parts in found.items() if parts}
@@ -314,7 +320,11 @@ class AttentionReport(Curves):
 
 
 def attention_report(model: Module, *inputs: Any) -> AttentionReport:
-    """Entropy and saturation of every attention a call of the model runs."""
+    """Entropy and saturation of every attention a call of the model runs.
+
+    Raises:
+        ValueError: a model without a layer of attention, or that calls nn.functional alone.
+    """
     seen: dict[str, Array] = {}
 
     def note(path: str, weights: Tensor) -> None:
@@ -323,6 +333,8 @@ def attention_report(model: Module, *inputs: Any) -> AttentionReport:
 
     with observe_weights(note), no_grad():
         model(*inputs)
+    if not seen:
+        raise ValueError("attention_report: the call ran no layer of attention")
     values = {
         "entropy": np.array([entropy(w).mean() for w in seen.values()]),
         "saturated": np.array([(w.max(axis=-1) > 0.99).mean() for w in seen.values()]),
