@@ -34,8 +34,8 @@ EXPLAINED = {
         as_strided_ resize_ resize_as_ set_ share_memory_ resize resize_as frombuffer from_file from_dlpack to_dlpack
         storage storage_offset storage_type untyped_storage is_set_to const_data_ptr dim_order empty_permuted
     """,
-    "they read values to decide what they compute, again and again: write the loop with `autograd.grad`": "LBFGS",
-    "seldom used; `Optimizer` says how to write one": "ASGD Adafactor Muon Rprop",
+    "its line search reads values and calls the closure as often as they say, which no capture can": "LBFGS",
+    "second moments kept as rows and columns, which is not written yet": "Adafactor",
     "sparse gradients, of which there are none": "SparseAdam",
     "they say in `info` what raises LinAlgError here": "cholesky_ex inv_ex solve_ex lu_factor_ex ldl_factor_ex",
     "factorisations that are no op here; `solve`, `inv`, `qr` and `cholesky` are": """
@@ -77,7 +77,8 @@ EXPLAINED = {
         bisect_right inf ref EPOCH_DEPRECATION_WARNING GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES
         assert_int_or_pair boolean_dispatch common_notes tf32_notes reproducibility_notes sparse_support_notes
         Enum auto OpaqueBase deepcopy get_swap_module_params_on_conversion is_opaque_reference_type
-        is_traceable_wrapper_subclass factory_kwargs classproperty PRIVATE_OPS USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH
+        is_traceable_wrapper_subclass factory_kwargs classproperty PRIVATE_OPS USE_GLOBAL_DEPS
+        USE_RTLD_GLOBAL_WITH_LIBTORCH
     """,
 }
 # The first group of which a missing name contains a word is its reason.
@@ -88,7 +89,7 @@ REASONS = {
     "sparse, nested and quantised layouts": """
         sparse csr csc bsr bsc coalesce indices values crow ccol nested quant qint quint int_repr q_ qparams
         per_channel per_tensor padded layout strided mkldnn dense fbgemm float8 float4 bits qscheme jagged smm spmm
-        saddmm spaddmm transfer_param
+        saddmm spaddmm
     """,
     "devices other than the CPU": """
         cuda cudnn miopen hip xpu mps hpu mtia vulkan metal ipu xla pin device Stream Event ackend accelerator
@@ -103,7 +104,7 @@ REASONS = {
         view_replay layout_policy debug_unwrap NestedIO functionalize rearrange AVG SUM Block Code Memo Dispatch
         Gradient Node Operator Param Tag Use Value default_generator get_file_path hash_tensor import_ir init_num
         generator multiprocessing fork wait slice_inverse nonzero_static swap_in batch_norm_ grad_dtype module_load
-        output_nr is_inference legacy name index
+        output_nr is_inference legacy name index transfer_param
     """,
     IN_PLACE: """
         _copy _scatter native_ rsub _impl _backward _out _for_ fused _forward _cell lstm gru _mode renorm

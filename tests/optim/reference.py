@@ -162,3 +162,30 @@ class RAdam:
             return p - self.lr * mean
         r = np.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
         return p - self.lr * mean * r * np.sqrt(1 - b2**self.t) / (np.sqrt(self.v) + self.eps)
+
+
+class Rprop:
+    def __init__(self, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50.0), maximize=False):
+        self.etas, self.step_sizes, self.sign = etas, step_sizes, -1 if maximize else 1
+        self.size, self.before = lr, 0.0
+
+    def step(self, p: np.ndarray, g: np.ndarray) -> np.ndarray:
+        g = self.sign * g
+        turned, kept = g * self.before < 0, g * self.before > 0
+        self.size = self.size * np.where(turned, self.etas[0], np.where(kept, self.etas[1], 1.0))
+        self.size = np.minimum(np.maximum(self.size, self.step_sizes[0]), self.step_sizes[1])
+        self.before = np.where(turned, 0.0, g)
+        return p - np.sign(self.before) * self.size
+
+
+class ASGD:
+    def __init__(self, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, maximize=False):
+        self.lr, self.lambd, self.alpha, self.t0 = lr, lambd, alpha, t0
+        self.weight_decay, self.sign, self.t, self.eta = weight_decay, -1 if maximize else 1, 0, lr
+
+    def step(self, p: np.ndarray, g: np.ndarray) -> np.ndarray:
+        g = self.sign * g + self.weight_decay * p
+        p = p - self.eta * (g + self.lambd * p)
+        self.t += 1
+        self.eta = self.lr / (1 + self.lambd * self.lr * self.t) ** self.alpha
+        return p

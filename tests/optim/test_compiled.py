@@ -47,6 +47,9 @@ MAKERS = {
     "adadelta": lambda p: optim.Adadelta(p, lr=0.5, eps=1e-3),
     "adamax": lambda p: optim.Adamax(p, lr=0.01),
     "nadam": lambda p: optim.NAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    "muon": lambda p: optim.Muon(p[:1], lr=1e-4),  # in bfloat16, of which a last digit must not show
+    "rprop": lambda p: optim.Rprop(p, lr=0.01),
+    "asgd": lambda p: optim.ASGD(p, lr=0.1, lambd=0.1, t0=2),
     "radam": lambda p: optim.RAdam(p, lr=0.01, betas=(0.9, 0.95)),
 }
 

@@ -24,7 +24,7 @@ def step(optimizer: optim.Optimizer, times: int = 1) -> None:
         optimizer.step()
 
 
-OTHERS = [optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam]
+OTHERS = [optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam, optim.Rprop, optim.ASGD]
 
 
 @pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW, *OTHERS])
@@ -53,6 +53,13 @@ def test_bad_rate(make, lr):
         (optim.Adadelta, {"eps": -1.0}, "eps"),
         (optim.Adamax, {"betas": (0.9, 1.0)}, r"betas\[1\]"),
         (optim.NAdam, {"momentum_decay": -1.0}, "momentum_decay"),
+        (optim.Rprop, {"etas": (1.1, 1.2)}, "not 1.1 and 1.2"),
+        (optim.ASGD, {"weight_decay": -1.0}, "weight_decay"),
+        (optim.Muon, {"momentum": -1.0}, "momentum"),
+        (optim.Muon, {"adjust_lr_fn": "more"}, "'more'"),
+        (optim.Muon, {"ns_steps": 100}, "ns_steps"),
+        (optim.Muon, {"ns_coefficients": (1.0, 2.0)}, "three numbers"),
+        (optim.Muon, {}, r"matrices, not parameters of shape \(2,\)"),
         (optim.RAdam, {"weight_decay": -1.0}, "weight_decay"),
     ],
 )
@@ -176,6 +183,8 @@ def test_loading_refuses_other_groups():
         ("Adamax", {}),
         ("NAdam", {}),
         ("RAdam", {}),
+        ("Rprop", {}),
+        ("ASGD", {}),
     ],
 )
 def test_state_dicts_are_torchs(name, options):

@@ -37,6 +37,10 @@ CASES = {
     "nadam": ("NAdam", {"lr": 0.01}),
     "nadam, all": ("NAdam", {"lr": 0.01, "betas": (0.8, 0.9), "momentum_decay": 0.3, "weight_decay": 0.1}),
     "nadam, decoupled": ("NAdam", {"lr": 0.01, "weight_decay": 0.3, "decoupled_weight_decay": True, "maximize": True}),
+    "rprop": ("Rprop", {"lr": 0.01}),
+    "rprop, all": ("Rprop", {"lr": 0.01, "etas": (0.3, 2.0), "step_sizes": (0.005, 0.03), "maximize": True}),
+    "asgd": ("ASGD", {"lr": 0.1}),
+    "asgd, all": ("ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.5, "t0": 3, "weight_decay": 0.1, "maximize": True}),
     "radam": ("RAdam", {"lr": 0.01}),
     "radam, short memory": ("RAdam", {"lr": 0.01, "betas": (0.5, 0.6), "weight_decay": 0.1}),
     "radam, decoupled": ("RAdam", {"lr": 0.01, "weight_decay": 0.3, "decoupled_weight_decay": True, "maximize": True}),
@@ -67,8 +71,8 @@ def train(optimizer: optim.Optimizer, steps=range(STEPS)) -> list[np.ndarray]:
 @pytest.mark.parametrize("case", CASES)
 def test_against_numpy(case, dtype, rtol, reference):
     name, options = CASES[case]
-    if name == "NAdam":  # keeps the product of its momenta in float32, as torch does
-        rtol = max(rtol, 1e-7)
+    if name in ("NAdam", "ASGD"):  # keep numbers of theirs in float32, as torch does
+        rtol = max(rtol, 1e-6)
     found = train(getattr(optim, name)(parameters(dtype), **options))
     for p, value in zip(START, found, strict=True):
         rule = getattr(reference, name)(**options)
@@ -104,6 +108,54 @@ def test_bias_correction_is_exact_to_float32_after_many_steps():
     rate, root = optimizer._corrections(0, optimizer.param_groups[0], optimizer.state[p]["step"])
     assert rate.item() == pytest.approx(1 / (1 - 0.9**5000), rel=1e-12)
     assert root.item() == pytest.approx((1 - 0.999**5000) ** -0.5, rel=1e-12)
+
+
+def test_the_average_of_asgd():
+    (p,) = params = [nn.Parameter(tl.ones(1))]
+    optimizer = optim.ASGD(params, lr=0.1, lambd=0.0, t0=2)
+    seen = []
+    for _ in range(6):
+        p.grad = tl.ones(1)
+        optimizer.step()
+        seen.append(p.item())
+    assert optimizer.state[p]["ax"].item() == pytest.approx(np.mean(seen[3:]))
+
+
+MUON = {"plain": {}, "wide": {"nesterov": False, "weight_decay": 0.0}, "rms": {"adjust_lr_fn": "match_rms_adamw"}}
+
+
+@pytest.mark.parametrize("name", MUON)
+@pytest.mark.parametrize("shape", [(6, 4), (3, 5)])
+def test_muon_steps_are_nearly_orthogonal(name, shape):
+    options = {"lr": 0.1, "weight_decay": 0.2, **MUON[name]}
+    start, grad = (np.random.default_rng(i).standard_normal(shape) for i in range(2))
+    p = nn.Parameter(tl.tensor(start.astype(np.float32)))
+    optimizer = optim.Muon([p], **options)
+    p.grad = tl.tensor(grad.astype(np.float32))
+    optimizer.step()
+    scale = 0.2 * max(shape) ** 0.5 if name == "rms" else max(1, shape[0] / shape[1]) ** 0.5
+    step = (start * (1 - 0.1 * options["weight_decay"]) - p.detach().numpy()) / (0.1 * scale)
+    assert np.all(np.abs(np.linalg.svd(step)[1] - 1) < 0.45)
+    u, _, v = np.linalg.svd(grad, full_matrices=False)
+    assert np.abs(u.T @ step @ v.T - np.diag(np.diag(u.T @ step @ v.T))).max() < 0.05
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", MUON)
+@pytest.mark.parametrize("shape", [(6, 4), (3, 5)])
+def test_muon_against_torch(name, shape):
+    torch = pytest.importorskip("torch")
+    start = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    found = []
+    for lib, make, parameter in ((tl, optim.Muon, nn.Parameter), (torch, torch.optim.Muon, torch.nn.Parameter)):
+        p = parameter(lib.tensor(start))
+        optimizer = make([p], lr=0.1, **MUON[name])
+        for step in range(5):
+            p.grad = lib.tensor(np.random.default_rng(step).standard_normal(shape).astype(np.float32))
+            optimizer.step()
+        found.append((p.detach().numpy(), optimizer.state[p]["momentum_buffer"].numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=0.02)  # bfloat16's digits
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_scalar_parameter():
@@ -207,7 +259,8 @@ def test_a_capture_reads_numbers_at_run_time_and_choices_at_capture(case, monkey
         monkeypatch.setattr(optimizer, attribute, answered_by(trace, getattr(optimizer, attribute)))
     for one, other in zip(eager, train(optimizer), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
-    assert trace.scalars[f"{name}.0.lr"] == options["lr"] or f"{name}.0.1 - lr * weight_decay" in trace.scalars
+    if name != "Rprop":  # its rate is where the state starts
+        assert trace.scalars[f"{name}.0.lr"] == options["lr"] or f"{name}.0.1 - lr * weight_decay" in trace.scalars
     assert f"{name}.0.uses" in trace.statics
 
 
