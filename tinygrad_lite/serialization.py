@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from tinygrad_lite.creation import from_numpy
 from tinygrad_lite.utils import checkpoint
 
 
-def save(obj: Mapping[str, Any], f: str | Path) -> None:
+def save(obj: Mapping[str, Any], f: str | Path | IO[bytes]) -> None:
     """Write a state dict, or any dict of tensors, numbers, strings, lists and dicts, to a file; whole or not at all.
+
+    `f` is a path, or a binary file object such as a BytesIO.
 
     Raises:
         TypeError: something a checkpoint cannot hold. CheckpointError: the file cannot be written.
@@ -23,7 +25,7 @@ def save(obj: Mapping[str, Any], f: str | Path) -> None:
     checkpoint.save(f, obj)
 
 
-def load(f: str | Path, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
+def load(f: str | Path | IO[bytes], map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
     """What `save` wrote, its arrays as tensors; of any other safetensors file, such as PyTorch's, tensors by name.
 
     Raises:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
 import tinygrad_lite as tl
+from tinygrad_lite.utils.checkpoint import CheckpointError
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,20 @@ def test_save_and_load(tmp_path):
     assert back["step"] == 4 and back["w"].tolist() == tree["w"].tolist() and back["parts"][0].dtype is tl.int64
     with pytest.raises(TypeError, match="dict"):
         tl.save([1], tmp_path / "b")
+
+
+def test_file_objects(tmp_path):
+    tree = {"w": tl.randn(2, 3), "half": tl.ones(2, dtype=tl.bfloat16), "step": 4}
+    memory = io.BytesIO()
+    tl.save(tree, memory)
+    tl.save(tree, tmp_path / "a.safetensors")
+    assert memory.getvalue() == (tmp_path / "a.safetensors").read_bytes()
+    memory.seek(0)
+    with open(tmp_path / "a.safetensors", "rb") as file:
+        for back in (tl.load(memory), tl.load(file)):
+            assert back["step"] == 4 and back["w"].tolist() == tree["w"].tolist() and back["half"].dtype is tl.bfloat16
+    with pytest.raises(CheckpointError, match=r"^the BytesIO is not a whole safetensors file"):
+        tl.load(io.BytesIO(b"PK something else"))
 
 
 def test_files_of_other_libraries_load(tmp_path):

@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
 from safetensors.numpy import save_file
 
 from tinygrad_lite.errors import UserError
@@ -32,11 +34,17 @@ class CheckpointError(UserError):
     """A checkpoint that cannot be written, read, or used for what it was asked for."""
 
 
-def save(path: str | Path, tree: Mapping[str, Any]) -> None:
-    """Write `tree` to `path`: whole or not at all, since the file is renamed into place once it is on the disk."""
-    path = Path(path)
+def save(path: str | Path | IO[bytes], tree: Mapping[str, Any]) -> None:
+    """Write `tree` to `path`: whole or not at all, since the file is renamed into place once it is on the disk.
+
+    To a binary file object, such as a BytesIO, it is written where that stands.
+    """
     arrays: dict[str, np.ndarray] = {}
     text = json.dumps({"version": VERSION, "tree": _pack(tree, "", arrays)})
+    if not isinstance(path, str | os.PathLike):
+        path.write(to_bytes(arrays, metadata={KEY: text}))
+        return
+    path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         save_file(arrays, temporary, metadata={KEY: text})
@@ -49,12 +57,15 @@ def save(path: str | Path, tree: Mapping[str, Any]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def load(path: str | Path, foreign: bool = False) -> dict[str, Any]:
+def load(path: str | Path | IO[bytes], foreign: bool = False) -> dict[str, Any]:
     """The tree that `save` wrote, arrays as NumPy arrays; CheckpointError where the file is not one, or not whole.
 
     Args:
+        path: or a binary file object, which is read to its end.
         foreign: of a safetensors file that another library wrote, take the arrays by their names.
     """
+    if not isinstance(path, str | os.PathLike):
+        return _load_object(path, foreign)
     metadata, arrays = _read(path)
     if KEY not in metadata and foreign:
         return dict(arrays)
@@ -67,6 +78,17 @@ def load(path: str | Path, foreign: bool = False) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {type(error).__name__} {error} in its tree") from error
     raise CheckpointError(f"{path} has checkpoint version {contents['version']}; this program reads {VERSION}")
+
+
+def _load_object(file: IO[bytes], foreign: bool) -> dict[str, Any]:
+    """Through a file on the disk: safetensors reads metadata from nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, f"the {type(file).__name__}")
+        copy.write_bytes(file.read())
+        try:
+            return load(copy, foreign)
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(copy), copy.name)) from error
 
 
 def check_arrays(expected: Mapping[str, Any], found: Mapping[str, Any], path: str | Path) -> None:
