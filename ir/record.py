@@ -74,7 +74,7 @@ def leaf(value: np.ndarray[Any, Any], grad: GradMeta | None = None, location: Lo
 
 # What carries 16-bit floats about without computing; every other op computes in float32 and rounds once.
 _CARRIES = frozenset({Kind.MOVEMENT, Kind.GATHER, Kind.LEAF, Kind.CREATE, Kind.RANDOM, Kind.LOOP})
-_CARRYING_OPS = frozenset({"cast", "detach", "graft", "function", "slice_update", "put", "put_along"})
+_CARRYING_OPS = frozenset({"cast", "detach", "graft", "sloped", "function", "slice_update", "put", "put_along"})
 
 
 def record(op: Op, *inputs: Node, **attrs: Any) -> Node:

@@ -19,7 +19,6 @@ from tinygrad_lite.ops.elementwise import (
     detach,
     div,
     eq,
-    erf,
     exp,
     ge,
     gt,
@@ -32,11 +31,11 @@ from tinygrad_lite.ops.elementwise import (
     rsqrt,
     sigmoid,
     sub,
-    tanh,
     where,
 )
 from tinygrad_lite.ops.precision import rounded_once
 from tinygrad_lite.ops.random import uniform
+from tinygrad_lite.ops.slope import normal_share, sloped, tanh_share
 
 # ---- activations --------------------------------------------------------------------------------------
 
@@ -49,18 +48,17 @@ def relu(x: Node) -> Node:
 @rounded_once
 def silu(x: Node) -> Node:
     """x σ(x)."""
-    return mul(x, sigmoid(x))
+    return sloped(mul(x, sigmoid(x)), x, "silu")
 
 
 @rounded_once
 def gelu(x: Node, approximate: str = "none") -> Node:
     """x Φ(x), or with "tanh" x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) (Hendrycks & Gimpel, arXiv:1606.08415)."""
     if approximate == "none":
-        return mul(x, mul(add(erf(mul(x, math.sqrt(0.5))), 1.0), 0.5))
+        return sloped(mul(x, normal_share(x)), x, "gelu")
     if approximate != "tanh":
         raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    inner = mul(x, add(mul(mul(x, x), 0.044715 * math.sqrt(2 / math.pi)), math.sqrt(2 / math.pi)))
-    return mul(x, mul(add(tanh(inner), 1.0), 0.5))
+    return sloped(mul(x, tanh_share(x)), x, "gelu_tanh")
 
 
 @rounded_once

@@ -140,7 +140,7 @@ def detached(node: Node) -> Node | None:
     return node.inputs[0]
 
 
-@rule("graft", "function", why="passes run after differentiation: the history has had its say")
+@rule("graft", "sloped", "function", why="passes run after differentiation: the history has had its say")
 def grafted(node: Node) -> Node | None:
     return node.inputs[0]
 

@@ -111,6 +111,7 @@ class _Fusion:
         self.readers: dict[int, dict[int, None]] = {}  # root id → indices of groups that read it
         self.depends = {id(n): _depends(n) for n in graph.nodes if is_computed(n) and not is_assembled(n)}
         _order_pieces(graph, self.depends)
+        self.summed = _summed(graph)
         self.from_memory = {i: _from_memory(n, self.depends[i]) for n in graph.nodes if (i := id(n)) in self.depends}
         for value, readers in overwrites.items():
             known = {id(d) for d in self.depends[value]}
@@ -202,11 +203,18 @@ class _Fusion:
         """The group that `node` may join: a producer's first, else one that reads what it reads."""
         near = {g.index for operand, _ in fusible_operands(node) if (g := self.of.get(id(operand)))}
         shared = {i for o in node.inputs if (r := root_of(o)).type.size > 1 for i in self.readers.get(id(r), ())}
+        shared = {i for i in shared if not self._leads_elsewhere(node, self.groups[i])}
         for candidates in (near, shared - near):
             for index in sorted(candidates, reverse=True):
                 if self._legal(node, self.groups[index], needed):
                     return self.groups[index]
         return None
+
+    def _leads_elsewhere(self, node: Node, group: Group) -> bool:
+        """Are `node` and the group's values summed, but over other axes? Together, one would be stored for its sums."""
+        mine = self.summed[id(node)]
+        theirs = {frozenset(a) for a in [group.axes] if a}.union(*(self.summed[id(n)] for n in group.nodes))
+        return bool(mine and theirs) and not mine & theirs
 
     def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
         if group.kind != "loops" or "alone" in group.nodes[0].op.traits or len(group.nodes) >= MAX_NODES:
@@ -267,6 +275,19 @@ class _Fusion:
             stored.update(id(o) for o, _ in fusible_operands(node) if self.of[id(o)] is not self.of[id(node)])
         for group in self.groups:
             group.stored = [n for n in group.nodes if id(n) in stored]
+
+
+def _summed(graph: Graph) -> dict[int, set[frozenset[int]]]:
+    """Over which axes reductions take each node, directly or through pointwise users of its shape."""
+    found: dict[int, set[frozenset[int]]] = {}
+    for node in reversed(graph.nodes):
+        mine = found[id(node)] = set()
+        for user in graph.users[id(node)]:
+            if user.op.kind is Kind.REDUCE:
+                mine.add(_axes(user))
+            elif user.op.kind is Kind.ELEMENTWISE and user.shape == node.shape:
+                mine |= found[id(user)]
+    return found
 
 
 def _depends(node: Node) -> list[Node]:

@@ -82,33 +82,47 @@ def rematerialise(graph: Graph, dropped: Set[int], why: str = "") -> Graph:
     """`graph`, which is settled, with copies of the nodes whose ids are in `dropped` for late kernels to read.
 
     Copies read copies of what is dropped, and all else as it is. They belong to the segment `why`, or to their own.
+    What no kernel stores is copied for each time at which it is needed: kept in between, it would take memory.
     """
-    when = _first_uses(graph, dropped)
+    times = _times(graph, dropped)
     new: dict[int, Node] = {id(n): n for n in (*graph.args, *graph.states)}
-    copies: dict[int, Node] = {}
+    copies: dict[tuple[int, int], Node] = {}  # by id and time
+
+    def read(node: Node, time: int) -> Node:
+        return copies.get((id(node), time), new[id(node)])
+
     for node in graph.nodes:
         if id(node) not in new:
-            known = copies if is_late(node) else {}
-            inputs = tuple(known.get(id(i), new[id(i)]) for i in node.inputs)
+            inputs = tuple(read(i, node.order) if is_late(node) else new[id(i)] for i in node.inputs)
             new[id(node)] = node.with_inputs(inputs)
-        if id(node) in when:
-            inputs = tuple(copies.get(id(i), new[id(i)]) for i in node.inputs)
-            if id(node) in dropped or any(id(i) in copies for i in node.inputs):
-                copies[id(node)] = _copy(node, inputs, when[id(node)], why)
+        needed = times.get(id(node), set())
+        for made in sorted(needed) if _is_passing(node) else sorted(needed)[:1]:
+            inputs = tuple(read(i, made) for i in node.inputs)
+            if id(node) in dropped or any(i is not new[id(old)] for i, old in zip(inputs, node.inputs, strict=True)):
+                copy = _copy(node, inputs, made, why)
+                copies |= {(id(node), time): copy for time in ({made} if _is_passing(node) else needed)}
     return graph.with_results([new[id(o)] for o in graph.outputs], [new[id(u.value)] for u in graph.updates])
 
 
-def _first_uses(graph: Graph, dropped: Set[int]) -> dict[int, int]:
-    """id of a dropped node, or of a view of anything, that backward needs → the order of the first kernel that does."""
-    when: dict[int, int] = {}
+def _is_passing(node: Node) -> bool:
+    """Does it leave its kernel's registers for no memory?"""
+    return node.kernel is not None and not node.kernel.stored
+
+
+def _times(graph: Graph, dropped: Set[int]) -> dict[int, set[int]]:
+    """id of a dropped node, or of a view of anything, that backward needs → the orders of the kernels that do."""
+    times: dict[int, set[int]] = {}
     for node in reversed(graph.nodes):
-        if not is_late(node) and id(node) not in when:
+        if is_late(node):
+            now = {node.order}
+        elif id(node) in times:
+            now = times[id(node)] if _is_passing(node) else {min(times[id(node)])}
+        else:
             continue
-        now = node.order if is_late(node) else when[id(node)]
         for each in node.inputs:
             if id(each) in dropped or not (is_computed(each) or each.op.kind is Kind.LEAF):
-                when[id(each)] = min(now, when.get(id(each), now))
-    return when
+                times.setdefault(id(each), set()).update(now)
+    return times
 
 
 def _copy(node: Node, inputs: tuple[Node, ...], order: int, why: str) -> Node:

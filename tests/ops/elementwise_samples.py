@@ -12,7 +12,7 @@ import numpy as np
 from tests.ops.operands import Array, Make, Sample, bools, both, fixed, integers, reals
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.types import DTYPES, bool_, float32, int32, uint8
-from tinygrad_lite.ops import elementwise, graft, movement
+from tinygrad_lite.ops import composite, elementwise, graft, movement
 
 
 def unary(
@@ -324,6 +324,10 @@ ELEMENTWISE = {
             ("long f32", (67,), "float32"),
             ("one", (1,), "float32"),
         ]
+    ],
+    "sloped": [
+        *unary(composite.silu, lambda v: v / (1 + math.exp(-v)), -4, 4),
+        *unary(composite.gelu, lambda v: v * (1 + math.erf(v / math.sqrt(2))) / 2, -4, 4)[:3],
     ],
     "graft": [
         Sample(name, reals(shape, shape, dtype=dtype), graft.graft, lambda value, history: value)

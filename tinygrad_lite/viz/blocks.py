@@ -21,9 +21,9 @@ _MERGES = {"add": "+", "mul": "×", "sub": "−", "concat": "concat"}
 # what functions of the nn.functional kind leave behind in a trace
 _IDIOMS = {
     ("le", "where"): "relu",
-    ("mul", "sigmoid"): "silu",
-    ("add", "erf", "mul"): "gelu",
-    ("add", "mul", "tanh"): "gelu (tanh)",
+    ("mul", "sigmoid", "sloped"): "silu",
+    ("add", "erf", "mul", "sloped"): "gelu",
+    ("add", "mul", "sloped", "tanh"): "gelu (tanh)",
 }
 _PASSED = frozenset({"reshape", "expand", "permute", "slice", "detach", "check_index", "cast"})
 
