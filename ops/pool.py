@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.record import mode
-from tinygrad_lite.ir.types import int64
+from tinygrad_lite.ir.types import int32, int64
 from tinygrad_lite.ops import create, elementwise, indexing, movement, reduce
 from tinygrad_lite.ops.conv import padded
 from tinygrad_lite.ops.graft import graft
@@ -131,9 +131,9 @@ def _lowest(x: Node) -> float | int:
 
 
 def _numbers(x: Node, pool: Pool) -> Node:
-    """The windows' elements in order, from 0: floats as wide as x's, so that vectors hold as many of either."""
+    """The windows' elements in order, from 0: integers as wide as x's, so that vectors hold as many of either."""
     total = math.prod(pool.sizes)
-    dtype = x.dtype if x.dtype.kind == "f" and x.dtype.itemsize > 2 and total < 2**24 else int64
+    dtype = int32 if x.dtype.itemsize <= 4 and total < 2**31 else int64
     return movement.reshape(create.arange(total, dtype=dtype), (*(1,) * (pool.dims - 1), *pool.sizes, 1))
 
 

@@ -18,6 +18,7 @@ from tinygrad_lite.ir.schedule.place import Place, Placement, is_virtual
 from tinygrad_lite.ir.schedule.views import View
 
 LITERAL = 16  # whole constants beyond it are words: mostly they are sizes
+NEAR = 4  # strides up to it are part of the text: vectors of neighbours are loaded whole and taken apart
 
 
 @dataclass
@@ -145,16 +146,33 @@ class Accesses:
                 access.strides = [0]
 
     def _choose_inner(self) -> None:
-        """The innermost loop runs along the axis where most accesses have stride 1, in a reduction a reduced one."""
+        """The innermost loop runs along the axis where most accesses have stride 1, in a reduction a reduced one.
+
+        Without a loop go the axes of small windows that columns reduce, and one whose elements lie between the inner
+        axis's: a turn of the innermost loop takes in all of their elements.
+        """
         last = len(self.axes) - 1
         candidates = [i for i, a in enumerate(self.axes) if a.reduced]
-        if self.group.is_column:
+        if self.group.is_column or self.group.is_window:
             candidates = [last]
         accesses = [*self.loads.values(), *self.stores.values()]
         unit = {i: sum(a.strides[i] == 1 for a in accesses) for i in candidates or range(last + 1)}
         self.inner_axis = max(unit, key=lambda i: (unit[i], i))
-        self.row_axes = [i for i, a in enumerate(self.axes) if not a.reduced and i != self.inner_axis]
         self.sweep_axes = [i for i, a in enumerate(self.axes) if a.reduced and i != self.inner_axis]
+        self.unrolled = self._unrolled()
+        outer = (self.inner_axis, *self.unrolled)
+        self.row_axes = [i for i, a in enumerate(self.axes) if not a.reduced and i not in outer]
+
+    def _unrolled(self) -> list[int]:
+        if self.group.axes:
+            return self.sweep_axes if self.group.is_window else []
+        between = [i for i, a in enumerate(self.axes) if 0 < i != self.inner_axis and 1 < a.size <= NEAR]
+        stores = list(self.stores.values())
+        return [
+            i
+            for i in between
+            if any(s.strides[i] == 1 and s.strides[self.inner_axis] == self.axes[i].size for s in stores)
+        ][:1]
 
     # ---- addresses and loads ------------------------------------------------------------------------------
 
@@ -171,19 +189,22 @@ class Accesses:
             value: Word = place.view.offset if is_virtual(place.owner) else Address(place.owner, place.view.offset)
             access.base = self._word(f"{name}_at", value)
             for i, stride in enumerate(access.strides):
-                if stride and not (i == self.inner_axis and stride == 1):
-                    access.names[i] = self._word(f"{name}_step{i}", stride)
+                if not stride or (stride == 1 and i in (self.inner_axis, *self.unrolled)):
+                    continue
+                near = i == self.inner_axis and 1 < stride <= NEAR
+                access.names[i] = str(stride) if near else self._word(f"{name}_step{i}", stride)
         return access.base
 
     def _terms(self, access: Access, inner: bool) -> tuple[tuple[str, str], ...]:
-        axes = [i for i in range(len(self.axes)) if access.strides[i] and (inner or i != self.inner_axis)]
+        within = {self.inner_axis, *(i for i in self.unrolled if access.strides[i] == 1)}
+        axes = [i for i in range(len(self.axes)) if access.strides[i] and (inner or i not in within)]
         return tuple((self.axes[i].index, access.names.get(i, "1")) for i in axes)
 
     def _level(self, strides: list[int], inner: bool = True) -> Level:
         """The outermost level at which an address with these strides stands still."""
         if inner and strides[self.inner_axis]:
             return self.inner
-        if any(strides[i] for i in self.sweep_axes):
+        if any(strides[i] for i in (*self.sweep_axes, *self.unrolled)):
             return self.sweep
         return self.row if any(strides[i] for i in self.row_axes) else self.top
 
@@ -197,11 +218,10 @@ class Accesses:
         return level.memo[key]
 
     def _inner_index(self, access: Access) -> str:
-        stride = access.strides[self.inner_axis]
-        if stride == 0:
-            return "0"
-        index = self.axes[self.inner_axis].index
-        return index if stride == 1 else f"{index} * {access.names[self.inner_axis]}"
+        stride, index = access.strides[self.inner_axis], self.axes[self.inner_axis].index
+        parts = [] if not stride else [index if stride == 1 else f"{index} * {access.names[self.inner_axis]}"]
+        parts += [self.axes[i].index for i in self.unrolled if access.strides[i] == 1]
+        return " + ".join(p for p in parts if p != "0") or "0"
 
     def _load(self, node: Node, position: int, user: Level | None = None) -> str:
         """An operand from memory, or from its element number where it is virtual; a table's element goes to `user`."""

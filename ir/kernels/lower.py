@@ -1,11 +1,12 @@
 """Lowering: a group of nodes becomes a loop nest and the words it is called with.
 
-Axes that every access steps through alike are merged first. What remains takes one of three forms:
+Axes that every access steps through alike are merged first. What remains takes one of four forms:
 
 * rows: the kept axes are the parallel rows; reductions run along the innermost axis in *phases*: a phase is one pass
   over the row, and what a reduction leaves is a scalar for the phases after it. Without reductions there is one phase.
 * flat: a single axis without reductions, which is then itself the parallel one.
 * columns: reductions over outer axes; the innermost axis is kept and accumulated into a row.
+* windows: a few elements beside each of the inner axis's, reduced or not, are written out without a loop.
 
 Sizes and strides are words, so one kernel serves all shapes; only which strides are 0 or 1 is part of its text.
 """
@@ -13,6 +14,8 @@ Sizes and strides are words, so one kernel serves all shapes; only which strides
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from tinygrad_lite.ir.kernels.access import Accesses, Level
 from tinygrad_lite.ir.kernels.formulas import accumulate, combine, identity, start_of, template_of
@@ -47,7 +50,7 @@ class _Lowering(Accesses):
         self._merge_axes()
         self._choose_inner()
         self.phase = self._phases()
-        extent = self._columns() if self.group.is_column else self._rows()
+        extent = self._windows() if self.unrolled else self._columns() if self.group.is_column else self._rows()
         body = self.top.body
         kernel = Kernel(tuple(self.params), tuple(body), self._label())
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
@@ -114,9 +117,11 @@ class _Lowering(Accesses):
 
     def _kept(self, node: Node) -> str:
         key = ("value", id(node))
-        if key not in self.row.memo:
-            self.row.memo[key] = self._compute(node, self.row)
-        return self.row.memo[key]
+        if key not in self.kept.memo:
+            around, self.inner, self.sweep = (self.inner, self.sweep), self.kept, self.kept
+            self.kept.memo[key] = self._compute(node, self.kept)
+            self.inner, self.sweep = around
+        return self.kept.memo[key]
 
     def _take_back(self, node: Node) -> str:
         value = self._fresh("t")
@@ -131,7 +136,7 @@ class _Lowering(Accesses):
 
     def _rows(self) -> int:
         flat = not self.row_axes and not self.group.axes
-        self.row = self.top if flat else Level()
+        self.row = self.kept = self.top if flat else Level()
         self._index_rows()
         bounds = ("lo", "hi") if flat else ("0", self._size(self.inner_axis))
         self.saved = self._saved_nodes()
@@ -198,7 +203,7 @@ class _Lowering(Accesses):
         length = math.prod(self.axes[i].size for i in (self.inner_axis, *self.sweep_axes))
         chunked = [n for n in reductions if n.op.name == "sum" and length > LONG]
         for node in reductions:
-            self.row.memo["value", id(node)] = self._result(node)
+            self.kept.memo["value", id(node)] = self._result(node)
             self.row.body.extend(start_of(node, self._accumulator(node)))
         for node in reductions:
             name = self._accumulator(node) + ("c" if node in chunked else "")
@@ -239,9 +244,9 @@ class _Lowering(Accesses):
             if self._is_full(node) or self.phase[id(node)] > self.current + 1 or id(node) in self.written:
                 continue
             self.written.add(id(node))
-            self.inner = self.sweep = self.row
+            self.inner = self.sweep = self.kept
             value, access = self._kept(node), self.stores[id(node)]
-            self.row.body.append(Store(self._pointer(access), "0", value))
+            self.kept.body.append(Store(self._pointer(access), self._inner_index(access), value))
 
     def _private_row(self, node: Node) -> str:
         """A pointer to this worker's own row for a saved node; the rows of swept axes follow one another."""
@@ -275,6 +280,50 @@ class _Lowering(Accesses):
             self.scratch[key] = f"{name}_at"
         return self.scratch[key]
 
+    # ---- windows ----------------------------------------------------------------------------------------------
+
+    def _windows(self) -> int:
+        """A few elements beside each of the inner axis's: written out one after another, reduced in registers."""
+        flat = not self.row_axes
+        self.row = self.top if flat else Level()
+        self._index_rows()
+        self.saved = set()
+        bounds = ("lo", "hi") if flat else ("0", self._size(self.inner_axis))
+        body: list[Stmt] = []
+        self.kept = Level(body)
+        for now in range(self._passes()):
+            self.current = now
+            self._pass_over_windows(body)
+        self._store_kept()  # at last: between stores, loads would have to be done again
+        self.row.body.append(Loop("j", *bounds, tuple(body)))
+        return self._closed(flat)
+
+    def _pass_over_windows(self, body: list[Stmt]) -> None:
+        reductions = [n for n in self.group.nodes if n.op.kind is Kind.REDUCE and self.phase[id(n)] == self.current + 1]
+        for node in reductions:
+            body += start_of(node, self._accumulator(node))
+        for point in np.ndindex(*(self.axes[i].size for i in self.unrolled)):
+            for axis, at in zip(self.unrolled, point, strict=True):
+                self.axes[axis].index = str(at)
+            self.sweep, self.inner = Level(self.row.body), Level(body)
+            for node in reductions:
+                body += accumulate(node, self._accumulator(node), self._operand(node, 0), "0")
+            self._store_full()
+        self.kept.memo |= {("value", id(n)): self._accumulator(n) for n in reductions}
+
+    def _store_full(self) -> None:
+        for node in self.group.stored:
+            if self._is_full(node) and self.phase[id(node)] == self.current:
+                value, access = self._full(node), self.stores[id(node)]
+                self.inner.body.append(Store(self._pointer(access), self._inner_index(access), value))
+
+    def _closed(self, flat: bool) -> int:
+        """Put the row into its loop, where there is one; how many there are to share."""
+        if flat:
+            return self.axes[self.inner_axis].size
+        self.top.body.append(Loop("r", "lo", "hi", tuple(self.row.body)))
+        return math.prod(self.axes[i].size for i in self.row_axes)
+
     # ---- columns ------------------------------------------------------------------------------------------------
 
     def _columns(self) -> int:
@@ -294,16 +343,10 @@ class _Lowering(Accesses):
             self.inner.body.append(Load(old, parts[id(node)], "j"))
             self.inner.body.append(Let(new, combine(node), (old, value), node.dtype.short))
             self.inner.body.append(Store(parts[id(node)], "j", new))
-        for node in self.group.stored:
-            if self._is_full(node):
-                value, access = self._full(node), self.stores[id(node)]
-                self.inner.body.append(Store(self._pointer(access), self._inner_index(access), value))
+        self._store_full()
         self.row.body.extend(self._swept(reductions, totals, parts, bounds))
         self._store_totals(reductions, totals, bounds)
-        if flat:
-            return self.axes[self.inner_axis].size
-        self.top.body.append(Loop("r", "lo", "hi", tuple(self.row.body)))
-        return math.prod(self.axes[i].size for i in self.row_axes)
+        return self._closed(flat)
 
     def _column_row(self, node: Node, role: str) -> str:
         base, pointer = self._scratch(node, role, self.axes[self.inner_axis].size), self._fresh("z")

@@ -9,6 +9,7 @@ group and returns, so every grouping is legal by construction. Values used outsi
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed,
 from tinygrad_lite.ir.schedule.rematerialise import is_recomputed
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
+WINDOW = 16  # elements that are reduced without a loop, each written out
 
 
 @dataclass
@@ -44,8 +46,12 @@ class Group:
     @property
     def is_column(self) -> bool:
         """Reduced over outer axes only: the innermost axis is kept, and nothing may follow the reductions."""
-        wide = [a for a, n in enumerate(self.shape) if n != 1]
-        return bool(self.axes) and bool(wide) and wide[-1] not in self.axes and not any(_is_arg(n) for n in self.nodes)
+        return _keeps_inner(self, self.axes) and not _is_few(self.shape, self.axes)
+
+    @property
+    def is_window(self) -> bool:
+        """As a column, but over so few elements that they are reduced in registers: whatever may follow."""
+        return _keeps_inner(self, self.axes) and _is_few(self.shape, self.axes)
 
 
 def _is_arg(node: Node) -> bool:
@@ -163,7 +169,9 @@ class _Fusion:
         """May the loops of two groups become one? They walk one domain, and no path leads out of one into the other."""
         if any(g.kind != "loops" or "alone" in g.nodes[0].op.traits for g in (a, b)):
             return False
-        if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes) or len(a.nodes) + len(b.nodes) > MAX_NODES:
+        if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes):
+            return False
+        if len(a.nodes) + len(b.nodes) > _most_nodes(a.shape, a.axes or b.axes):
             return False
         if not self._at_one_time([*a.nodes, *b.nodes]) or self._path_around(a, b) or self._path_around(b, a):
             return False
@@ -217,7 +225,9 @@ class _Fusion:
         return bool(mine and theirs) and not mine & theirs
 
     def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
-        if group.kind != "loops" or "alone" in group.nodes[0].op.traits or len(group.nodes) >= MAX_NODES:
+        if group.kind != "loops" or "alone" in group.nodes[0].op.traits:
+            return False
+        if len(group.nodes) >= _most_nodes(group.shape, group.axes or _axes(node)):
             return False
         if not _fits(node, group) or not self._may_overwrite(node, group):
             return False
@@ -367,7 +377,7 @@ def _fits(node: Node, group: Group) -> bool:
             return False
         if not group.axes and any(n.shape != mine for n in group.nodes):
             return False
-        return _hands_over(node, group, axes, members) and not (_is_arg(node) and group.is_column)
+        return _hands_over(node, group, axes, members) and not (_is_arg(node) and _keeps_inner(group, group.axes))
     if mine == group.shape:
         return _hands_over(node, group, group.axes, members)
     if group.axes and mine == group.kept_shape and not _would_be_column(group, group.axes):
@@ -389,12 +399,33 @@ def _hands_over(node: Node, group: Group, axes: frozenset[int], members: set[int
             return False
         if not through_expand and full != (operand.shape == group.shape):
             return False
-    return True
+    return not (full and _is_few(group.shape, axes) and _keeps_inner(group, axes) and _only_spreads(node))
+
+
+def _only_spreads(node: Node) -> bool:
+    """Does it say no more than smaller values do? Of a window's, its readers can make it as well as store it."""
+    operands = [o for o in node.inputs if not is_virtual(root_of(o))]
+    return node.op.kind is Kind.ELEMENTWISE and all(o.op.name == "expand" for o in operands)
 
 
 def _would_be_column(group: Group, axes: frozenset[int]) -> bool:
+    return _keeps_inner(group, axes) and not _is_few(group.shape, axes)
+
+
+def _keeps_inner(group: Group, axes: frozenset[int]) -> bool:
+    """Do reductions over `axes` leave the innermost axis?"""
     wide = [a for a, n in enumerate(group.shape) if n != 1]
-    return bool(wide) and wide[-1] not in axes and not any(_is_arg(n) for n in group.nodes)
+    return bool(axes and wide) and wide[-1] not in axes and not any(_is_arg(n) for n in group.nodes)
+
+
+def _is_few(shape: tuple[int, ...], axes: frozenset[int]) -> bool:
+    """A batch, which is mostly the first axis, is never few: kernels are not to depend on its size."""
+    return 0 not in axes and 1 < math.prod(shape[a] for a in axes) <= WINDOW
+
+
+def _most_nodes(shape: tuple[int, ...], axes: frozenset[int]) -> int:
+    """A window's nodes are written out for each of its elements."""
+    return 3 * MAX_NODES // math.prod(shape[a] for a in axes) if _is_few(shape, axes) else MAX_NODES
 
 
 def _by_dependency(groups: list[Group]) -> list[Group]:

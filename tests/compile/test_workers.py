@@ -57,7 +57,8 @@ def gpt() -> nn.Module:
 
 
 def convolutional() -> nn.Module:
-    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)]
+    # no bias before the norm: its gradient is 0 but for rounding, which AdamW would make steps of
+    layers = [nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(8 * 16, 5))
 
 
@@ -108,7 +109,7 @@ def kernels_of(build: Callable[[], nn.Module], size: int) -> set[str]:
 @pytest.mark.parametrize("build", [gpt, convolutional])
 def test_odd_batch_sizes_share_kernels(build, divided):
     known = kernels_of(build, 12)
-    assert len(known) > 20
+    assert len(known) > 15
     for size in (7, 8, 3):
         assert kernels_of(build, size) <= known, f"batch size {size} has kernels of its own"
 
