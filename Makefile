@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(TORCH_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test,bench,huggingface]"
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test,bench,huggingface,onnx]"
 	touch $@
 
 train: venv
@@ -32,7 +32,7 @@ test-all: venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-torch: $(TORCH_VENV)/.installed
-	$(TORCH_VENV)/bin/python -m pytest -m torch $(PYTEST_ARGS)
+	$(TORCH_VENV)/bin/python -m pytest -m "torch or onnx" $(PYTEST_ARGS)
 
 # The type and layering checkers follow no import hook, so they read the wheel, where ir/ is tinygrad_lite/ir/.
 lint: venv

@@ -141,9 +141,9 @@ def transformer_activation_bytes(
     A block keeps 14 numbers per d and token at the least: what its norms read and put out (4, of which the residual
     stream's are counted once), q, k, v and the attention's result (4), and the feed-forward before and after its
     activation (8, less the 2 that are shared). `recorded` counts what the recorded graph reads again before any pass
-    shortens it: 3 d and one scale a norm, 4 d of attention, 4 d before GELU and 12 d within.
+    shortens it: 3 d and one scale a norm, 4 d of attention, 4 d before GELU and 4 d after it.
     """
-    per_token = 26 * d + 2 if recorded else 14 * d
+    per_token = 18 * d + 2 if recorded else 14 * d
     return Activations(batch * n * layers * per_token * bytes_, 0 if fused else batch * heads * n * n * layers * bytes_)
 
 

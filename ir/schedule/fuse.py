@@ -227,7 +227,8 @@ class _Fusion:
     def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
         if group.kind != "loops" or "alone" in group.nodes[0].op.traits:
             return False
-        if len(group.nodes) >= _most_nodes(group.shape, group.axes or _axes(node)):
+        shape, axes = (_domain(node), _axes(node)) if _axes(node) else (group.shape, group.axes)
+        if len(group.nodes) >= _most_nodes(shape, axes):
             return False
         if not _fits(node, group) or not self._may_overwrite(node, group):
             return False

@@ -21,6 +21,7 @@ CASES = {
     "variance": lambda x: windows(x).var((2, 3)),
     "two reductions": lambda x: (windows(x) - windows(x).mean((2, 3), keepdim=True)).abs().sum((2, 3)),
     "any": lambda x: (windows(x) > 1).any(3).any(2),
+    "a window of values of another rank": lambda x: (x.sum(0)[:4, :4].reshape(4, 2, 2) * 2).sum((1,)) + x[0, 0, 0],
     "argmax": lambda x: windows(x).flatten(2, 3).argmax(2),
     "channels side by side": lambda x: tl.stack([x.sin(), x.cos(), x], -1),
 }

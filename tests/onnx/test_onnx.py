@@ -14,6 +14,8 @@ runtime = pytest.importorskip("onnxruntime")
 
 from tinygrad_lite.onnx import export, import_  # noqa: E402
 
+pytestmark = pytest.mark.onnx
+
 RNG = np.random.default_rng(0)
 # of the two that no ordinary memory holds, one layer, and a smaller table: all layers are alike
 DEPTHS = {"llama2-7b": {"n_layer": 1}, "llama3-8b": {"n_layer": 1, "vocab_size": 32_000}}
