@@ -112,6 +112,7 @@ class _Fusion:
         self.free = not any(n.kernel or is_recomputed(n) for n in graph.nodes)
         self.groups: list[Group] = []
         self.above: list[int] = []
+        self.sums: list[set[frozenset[int]]] = []  # of each group: the axes over which its values are summed
         self.of: dict[int, Group] = {}
         self.turn: dict[int, int] = {}  # when a node was added
         self.readers: dict[int, dict[int, None]] = {}  # root id → indices of groups that read it
@@ -143,6 +144,7 @@ class _Fusion:
     def _new(self, group: Group) -> Group:
         self.groups.append(group)
         self.above.append(0)
+        self.sums.append(set())
         return group
 
     def _settled(self, node: Node) -> Group:
@@ -193,6 +195,7 @@ class _Fusion:
         """`group` takes over the nodes of `other`, whose number stays behind as an alias in the bit sets."""
         group.nodes = sorted([*group.nodes, *other.nodes], key=lambda n: self.turn[id(n)])
         group.axes = group.axes or other.axes
+        self.sums[group.index] |= self.sums[other.index]
         for node in other.nodes:
             self.of[id(node)] = group
         self.groups = [group if g is other else g for g in self.groups]
@@ -220,8 +223,7 @@ class _Fusion:
 
     def _leads_elsewhere(self, node: Node, group: Group) -> bool:
         """Are `node` and the group's values summed, but over other axes? Together, one would be stored for its sums."""
-        mine = self.summed[id(node)]
-        theirs = {frozenset(a) for a in [group.axes] if a}.union(*(self.summed[id(n)] for n in group.nodes))
+        mine, theirs = self.summed[id(node)], self.sums[group.index]
         return bool(mine and theirs) and not mine & theirs
 
     def _legal(self, node: Node, group: Group, needed: set[int]) -> bool:
@@ -251,8 +253,10 @@ class _Fusion:
 
     def _join(self, node: Node, group: Group, needed: set[int]) -> None:
         group.nodes.append(node)
+        self.sums[group.index] |= self.summed[id(node)]
         if _axes(node):
             group.axes, group.shape = _axes(node), _domain(node)
+            self.sums[group.index].add(group.axes)
         self.of[id(node)] = group
         for operand in node.inputs:
             self.readers.setdefault(id(root_of(operand)), {})[group.index] = None
