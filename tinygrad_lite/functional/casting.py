@@ -28,8 +28,8 @@ _WIDENED = frozenset(
     cholesky cholesky_inverse cholesky_solve cond cosine_embedding_loss cross_entropy ctc_loss eigh eigvalsh
     grid_sample hinge_embedding_loss householder_product huber_loss inv inverse kl_div l1_loss lstsq margin_ranking_loss
     matrix_rank max_pool3d max_unpool2d max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile
-    nll_loss pinverse poisson_nll_loss prod qr quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve
-    trace triangular_solve triplet_margin_loss
+    nll_loss pinverse poisson_nll_loss prod qr quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv
+    tensorsolve trace triangular_solve triplet_margin_loss
     """.split()  # noqa: SIM905
 )
 # Tensors that must be of one dtype: the widest.
