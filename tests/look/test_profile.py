@@ -40,6 +40,16 @@ def test_times_add_up_to_the_measured_step(nano, profile):
     assert parts == pytest.approx(profile.step, rel=0.05)
 
 
+def test_python_is_no_part_of_a_tiny_run():
+    double = tl.compile(lambda x: (x @ x).sum())
+    double(tl.randn(32, 32))
+    shares = []
+    for _ in range(5):  # other processes may take the processor away in between
+        profile = double.profile(500)
+        shares.append(profile.rest / profile.step)
+    assert min(shares) < 0.1
+
+
 def test_kernels_and_modules_hold_all_the_time(profile):
     total = sum(r.seconds for r in profile.rows)
     assert sum(r.seconds for r in profile.kernels) == pytest.approx(total)
