@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from workload import WORKLOADS
+from workload import WORKLOADS, make_step
 
 import tinygrad_lite as tl
 import tinygrad_lite.nn
@@ -29,18 +29,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any, tuple[Any, Any]]:
     tl.manual_seed(0)
     workload = WORKLOADS[name]
     model = workload.build(tl)
-    optimizer = tl.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, betas=(0.9, 0.99))
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = tl.nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        tl.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return loss
-
     x, y = map(tl.from_numpy, workload.batch(np.random.default_rng(0)))
-    return tl.compile(step, **options), model, (x, y)
+    return tl.compile(make_step(tl, model, compiled=False), **options), model, (x, y)
 
 
 def gradients(model: Any) -> list[np.ndarray]:

@@ -8,7 +8,8 @@ Axes that every access steps through alike are merged first. What remains takes 
 * columns: reductions over outer axes; the innermost axis is kept and accumulated into a row.
 * windows: a few elements beside each of the inner axis's, reduced or not, are written out without a loop.
 
-Sizes and strides are words, so one kernel serves all shapes; only which strides are 0 or 1 is part of its text.
+Sizes and strides are words, so one kernel serves all shapes. Part of its text are only which strides are 0 or 1, the
+innermost axis's where they are short, and the sizes of windows.
 """
 
 from __future__ import annotations
@@ -144,10 +145,7 @@ class _Lowering(Accesses):
             self.current = now
             self._pass(bounds)
             self._store_kept()
-        if flat:
-            return self.axes[self.inner_axis].size
-        self.top.body.append(Loop("r", "lo", "hi", tuple(self.row.body)))
-        return math.prod(self.axes[i].size for i in self.row_axes)
+        return self._closed(flat)
 
     def _passes(self) -> int:
         full = [self.phase[id(n)] + 1 for n in self.group.stored if self._is_full(n)]

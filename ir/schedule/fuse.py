@@ -46,12 +46,12 @@ class Group:
     @property
     def is_column(self) -> bool:
         """Reduced over outer axes only: the innermost axis is kept, and nothing may follow the reductions."""
-        return _keeps_inner(self, self.axes) and not _is_few(self.shape, self.axes)
+        return _would_be_column(self, self.axes)
 
     @property
     def is_window(self) -> bool:
         """As a column, but over so few elements that they are reduced in registers: whatever may follow."""
-        return _keeps_inner(self, self.axes) and _is_few(self.shape, self.axes)
+        return _would_be_window(self, self.axes)
 
 
 def _is_arg(node: Node) -> bool:
@@ -404,7 +404,7 @@ def _hands_over(node: Node, group: Group, axes: frozenset[int], members: set[int
             return False
         if not through_expand and full != (operand.shape == group.shape):
             return False
-    return not (full and _is_few(group.shape, axes) and _keeps_inner(group, axes) and _only_spreads(node))
+    return not (full and _would_be_window(group, axes) and _only_spreads(node))
 
 
 def _only_spreads(node: Node) -> bool:
@@ -415,6 +415,10 @@ def _only_spreads(node: Node) -> bool:
 
 def _would_be_column(group: Group, axes: frozenset[int]) -> bool:
     return _keeps_inner(group, axes) and not _is_few(group.shape, axes)
+
+
+def _would_be_window(group: Group, axes: frozenset[int]) -> bool:
+    return _keeps_inner(group, axes) and _is_few(group.shape, axes)
 
 
 def _keeps_inner(group: Group, axes: frozenset[int]) -> bool:
