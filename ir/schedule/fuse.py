@@ -173,7 +173,7 @@ class _Fusion:
             return False
         if a.shape != b.shape or (a.axes and b.axes and a.axes != b.axes):
             return False
-        if len(a.nodes) + len(b.nodes) > _most_nodes(a.shape, a.axes or b.axes):
+        if len(a.nodes) + len(b.nodes) > most_nodes(a.shape, a.axes or b.axes):
             return False
         if not self._at_one_time([*a.nodes, *b.nodes]) or self._path_around(a, b) or self._path_around(b, a):
             return False
@@ -230,7 +230,7 @@ class _Fusion:
         if group.kind != "loops" or "alone" in group.nodes[0].op.traits:
             return False
         shape, axes = (_domain(node), _axes(node)) if _axes(node) else (group.shape, group.axes)
-        if len(group.nodes) >= _most_nodes(shape, axes):
+        if len(group.nodes) >= most_nodes(shape, axes):
             return False
         if not _fits(node, group) or not self._may_overwrite(node, group):
             return False
@@ -422,9 +422,13 @@ def _would_be_window(group: Group, axes: frozenset[int]) -> bool:
 
 
 def _keeps_inner(group: Group, axes: frozenset[int]) -> bool:
-    """Do reductions over `axes` leave the innermost axis?"""
-    wide = [a for a, n in enumerate(group.shape) if n != 1]
-    return bool(axes and wide) and wide[-1] not in axes and not any(_is_arg(n) for n in group.nodes)
+    """Do reductions over `axes` leave the innermost axis? An argmax takes its elements one by one, in rows."""
+    return _leaves_inner(group.shape, axes) and not any(_is_arg(n) for n in group.nodes)
+
+
+def _leaves_inner(shape: tuple[int, ...], axes: frozenset[int]) -> bool:
+    wide = [a for a, n in enumerate(shape) if n != 1]
+    return bool(axes and wide) and wide[-1] not in axes
 
 
 def _is_few(shape: tuple[int, ...], axes: frozenset[int]) -> bool:
@@ -432,9 +436,11 @@ def _is_few(shape: tuple[int, ...], axes: frozenset[int]) -> bool:
     return 0 not in axes and 1 < math.prod(shape[a] for a in axes) <= WINDOW
 
 
-def _most_nodes(shape: tuple[int, ...], axes: frozenset[int]) -> int:
-    """A window's nodes are written out for each of its elements."""
-    return 3 * MAX_NODES // math.prod(shape[a] for a in axes) if _is_few(shape, axes) else MAX_NODES
+def most_nodes(shape: tuple[int, ...], axes: frozenset[int]) -> int:
+    """How many a kernel may have: a window's are written out for each of its elements."""
+    if _leaves_inner(shape, axes) and _is_few(shape, axes):
+        return 3 * MAX_NODES // math.prod(shape[a] for a in axes)
+    return MAX_NODES
 
 
 def _by_dependency(groups: list[Group]) -> list[Group]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.schedule.fuse import MAX_NODES, Group, fusible_operands
+from tinygrad_lite.ir.schedule.fuse import Group, fusible_operands, most_nodes
 from tinygrad_lite.ir.schedule.place import is_virtual, root_of
 
 _ALONE = {
@@ -62,8 +62,9 @@ def why_apart(
         return f"they sum over different axes: {sorted(a.axes)} and {sorted(b.axes)}"
     if value not in [o for o, _ in fusible_operands(node)]:
         return "it is read through a view or by index: the whole value must lie in memory first"
-    if len(a.nodes) + len(b.nodes) > MAX_NODES:
-        return f"together they would have more than {MAX_NODES} nodes"
+    most = most_nodes(a.shape, a.axes or b.axes)
+    if len(a.nodes) + len(b.nodes) > most:
+        return f"together they would have more than {most} nodes"
     if above is not None and any(above[i] >> writer & 1 for i in _direct(groups, reader) if i != writer):
         return "a third kernel must run between them"
     if a.is_column or b.is_column:
