@@ -7,14 +7,17 @@ import sys
 import time
 import warnings
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tinygrad_lite.backends.numba import apart, compiler
+from tinygrad_lite.backends.numba import apart, compiler, image
 from tinygrad_lite.backends.numba.cache import SUFFIX, Cache, CacheWarning
 from tinygrad_lite.backends.numba.compiler import kernel_key, load_kernels
-from tinygrad_lite.backends.numba.frontend import CompileError
+from tinygrad_lite.backends.numba.engine import engine
+from tinygrad_lite.backends.numba.frontend import CompileError, compile_source
 
+needs_images = pytest.mark.skipif(not image.supported(), reason="LLVM loads kernels here")
 SOURCE = """
 def kernel(args, lo, hi, worker):
     w = i64_at(args)
@@ -129,9 +132,9 @@ def test_new_folders_are_private(tmp_path):
 
 def test_the_least_recently_used_files_go(cache):
     for i in range(4):
-        cache.put(f"k{i}", "symbol", bytes(1000))
+        cache.put(f"k{i}", bytes(1000))
         os.utime(cache.path(f"k{i}"), (i, i))
-    assert cache.get("k0") == ("symbol", bytes(1000))  # which makes it the latest
+    assert cache.get("k0") == bytes(1000)  # which makes it the latest
     cache.trim(limit=2500)
     assert sorted(p.name for p in cache.folder.iterdir()) == [f"k0{SUFFIX}", f"k3{SUFFIX}"]
 
@@ -144,6 +147,36 @@ def test_what_a_killed_writer_left_is_harmless(cache):
     assert origins(source, cache) == "compiled"
     assert origins(source, cache) == "disk"
     assert not left.exists()
+
+
+@needs_images
+def test_an_image_is_what_the_file_holds(cache):
+    load_kernels({"k": SOURCE.format(5)}, cache)
+    kept = image.Image.from_bytes(cache.get(kernel_key(SOURCE.format(5))))
+    assert image.Image.from_bytes(kept.to_bytes()) == kept
+    assert answer(image.load(kept)) == answer(image.load(kept)) == 6, "each at an address of its own"
+
+
+@needs_images
+def test_an_image_that_asks_for_what_is_not_there():
+    with pytest.raises(image.LinkError, match="no function no_such_function"):
+        image.load(image.Image(bytes(16), 0, [], [(0, "no_such_function", 0)]))
+
+
+@needs_images
+def test_object_code_that_is_no_kernel_is_refused():
+    machine = engine().machine
+    module = llvm.parse_assembly("@state = global i64 1\ndefine void @f() {\n store i64 2, ptr @state\n ret void\n}")
+    with pytest.raises(image.LinkError, match="writable data"):
+        image.link(machine.emit_object(module), "f")
+    module = llvm.parse_assembly("define void @f() {\n ret void\n}")
+    with pytest.raises(image.LinkError, match="no function g"):
+        image.link(machine.emit_object(module), "g")
+
+
+def test_llvm_can_load_what_it_made():
+    code = compile_source(SOURCE.format(5), "loaded_by_llvm", engine().machine)[1]
+    assert answer(engine().load("loaded_by_llvm", code)) == 6
 
 
 def test_the_key_covers_source_and_environment(monkeypatch):
@@ -185,7 +218,7 @@ def asked(monkeypatch):
             super().__init__(sources)
 
     monkeypatch.setattr(compiler, "Apart", Asked)
-    monkeypatch.setattr(compiler, "worthwhile", apart.worthwhile)
+    monkeypatch.setattr(compiler, "processes", apart.processes)
     monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.delenv("TINYGRAD_LITE_NUM_THREADS", raising=False)
     return requests
@@ -220,12 +253,14 @@ def test_what_the_other_process_refuses_is_told_here(cache, asked):
 
 def test_few_kernels_one_core_or_one_thread_need_no_process(cache, asked, monkeypatch):
     load_kernels({"k": SOURCE.format(99)}, cache)
-    assert apart.worthwhile(apart.MANY) and not apart.worthwhile(apart.MANY - 1)
+    assert apart.processes(apart.MANY) == 2 and apart.processes(apart.MANY - 1) == 0
     monkeypatch.setenv("TINYGRAD_LITE_NUM_THREADS", "1")
-    assert not apart.worthwhile(100)
+    assert apart.processes(100) == 0
     monkeypatch.delenv("TINYGRAD_LITE_NUM_THREADS")
     monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: {0}, raising=False)
-    assert not apart.worthwhile(100) and not asked
+    assert apart.processes(100) == 0 and not asked
+    monkeypatch.setattr(apart.os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    assert [apart.processes(missing) for missing in (8, 20, 100)] == [2, 5, 16]
 
 
 LOOP = """
@@ -246,16 +281,18 @@ ops = [op + "_{t}(x[i])" for op in ("exp", "log", "tanh", "sin", "erf", "log1p")
 ops += ["pow_{t}(x[i], x[0])", "mod(x[i], x[0])"]
 sources = {op: LOOP.format(op.format(t="f64"), op.format(t="f32").replace("x[", "y[")) for op in ops}
 kernels = load_kernels(sources)
+after_many = "llvmlite" in sys.modules
 memory = (ctypes.c_double * 64)()
 for name in ops:
     entry(kernels[name])(ctypes.addressof(memory), 0, 20, 0)
 fixed = load_kernels({"gemm": blas.matmul_kernel("f32", "rows"), "launch": workers.expand(workers.LAUNCH)})
-print(kernels.compiled + fixed.compiled, "numba" in sys.modules)
+print(kernels.compiled + fixed.compiled, after_many, "llvmlite" in sys.modules)
 """
 
 
 def start(folder):
     environment = {**os.environ, "TINYGRAD_LITE_CACHE_DIR": str(folder)}
+    environment.pop("TINYGRAD_LITE_NUM_THREADS", None)
     program = f"LOOP = {LOOP!r}\n{PROCESS}"
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", program],
@@ -273,7 +310,7 @@ def finish(process):
 
 
 def test_processes_share_the_folder_and_a_warm_one_compiles_nothing(tmp_path):
-    """Two at once cold, one killed while it writes; then all is found, without Numba."""
+    """Two at once cold, one killed while it writes; then all is found; where many are missing, LLVM is elsewhere."""
     folder = tmp_path / "kernels"
     killed = start(folder)
     both = [start(folder), start(folder)]
@@ -283,5 +320,5 @@ def test_processes_share_the_folder_and_a_warm_one_compiles_nothing(tmp_path):
     killed.kill()
     killed.communicate()
     for process in both:
-        assert finish(process)[1] == "True"
-    assert finish(start(folder))[:2] == ["0", "False"]
+        assert finish(process)[1:] == ["False", "True"]
+    assert finish(start(folder)) == ["0", "False", "False"]

@@ -1,4 +1,4 @@
-"""A second process that compiles kernels while this one compiles others; Numba's lock keeps threads from doing so."""
+"""Processes that compile side by side, from which Numba's lock keeps threads; and Numba stays out of this one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import sys
 import threading
 from collections.abc import Mapping
 
-MANY = 8  # missing kernels from which on it pays: the process takes a second to start
+MANY = 8  # missing kernels from which on it pays: a process takes a second to start
+EACH = 4  # kernels a process, at least
 CHILD = "from tinygrad_lite.backends.numba.apart import serve; serve()"
 
 
-def worthwhile(missing: int) -> bool:
-    """Are there enough kernels to compile, and a second core that may be used?"""
+def processes(missing: int) -> int:
+    """Among how many to deal out the missing kernels: as many as cores may be used; 0 leaves all to this one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return missing >= MANY and cores > 1 and os.environ.get("TINYGRAD_LITE_NUM_THREADS") != "1"
+    if missing < MANY or cores == 1 or os.environ.get("TINYGRAD_LITE_NUM_THREADS") == "1":
+        return 0
+    return min(cores, missing // EACH)
 
 
 class Apart:
@@ -43,14 +46,14 @@ class Apart:
 
 
 def serve() -> None:
-    """The other process: sources by symbol on standard input, object code by symbol on standard output."""
-    from .compiler import engine
-    from .frontend import CompileError, compile_source
+    """The other process: sources by symbol on standard input, what is to be kept of each on standard output."""
+    from .compiler import compile_code
+    from .frontend import CompileError
 
     codes = {}
     for symbol, source in pickle.load(sys.stdin.buffer).items():
         try:
-            codes[symbol] = compile_source(source, symbol, engine().machine)[1]
+            codes[symbol] = compile_code(source, symbol)
         except CompileError:
             continue
     sys.stdout.buffer.write(pickle.dumps(codes))

@@ -1,7 +1,7 @@
-"""Object code on disk: one file a kernel, named by the hash of everything that it depends on.
+"""Machine code on disk: one file a kernel, named by the hash of everything that it depends on.
 
-A file is `MAGIC`, the SHA-256 of what follows, the symbol's length and name, the object code. Whatever cannot be read
-or does not match its digest is a miss. Files appear by rename, so readers and writers need no lock. Object code is
+A file is `MAGIC`, the SHA-256 of what follows, and the code. Whatever cannot be read
+or does not match its digest is a miss. Files appear by rename, so readers and writers need no lock. The code is
 executed: a folder that others may write to, or that belongs to another user, is not used at all.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-MAGIC = b"tinygrad_lite kernel 1\n"
+MAGIC = b"tinygrad_lite kernel 2\n"
 SUFFIX = ".kernel"
 LIMIT_BYTES = 512 << 20
 STALE_SECONDS = 3600  # a temporary file older than this lost its writer
@@ -68,8 +68,8 @@ class Cache:
     def path(self, key: str) -> Path:
         return self.folder / (key + SUFFIX)
 
-    def get(self, key: str) -> tuple[str, bytes] | None:
-        """(symbol, object code), or None."""
+    def get(self, key: str) -> bytes | None:
+        """The code, or None."""
         if not self.usable:
             return None
         try:
@@ -84,14 +84,14 @@ class Cache:
                 os.utime(self.path(key))  # the least recently used go first
         return found
 
-    def put(self, key: str, symbol: str, code: bytes) -> None:
+    def put(self, key: str, code: bytes) -> None:
         if not self.writable:
             return
         temporary = None
         try:
             descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.folder)
             with open(descriptor, "wb") as file:
-                file.write(_pack(symbol, code))
+                file.write(MAGIC + hashlib.sha256(code).digest() + code)
             os.replace(temporary, self.path(key))
             self._stored = True
         except OSError:  # full, or read-only after all
@@ -118,16 +118,9 @@ class Cache:
                         os.unlink(entry.path)
 
 
-def _pack(symbol: str, code: bytes) -> bytes:
-    name = symbol.encode()
-    body = len(name).to_bytes(2, "little") + name + code
-    return MAGIC + hashlib.sha256(body).digest() + body
-
-
-def _unpack(data: bytes) -> tuple[str, bytes] | None:
+def _unpack(data: bytes) -> bytes | None:
     start = len(MAGIC) + 32
-    body = data[start:]
-    if not data.startswith(MAGIC) or len(body) < 2 or hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
+    code = data[start:]
+    if not data.startswith(MAGIC) or hashlib.sha256(code).digest() != data[len(MAGIC) : start]:
         return None
-    end = 2 + int.from_bytes(body[:2], "little")
-    return body[2:end].decode(), body[end:]
+    return code

@@ -1,29 +1,28 @@
 """Kernel sources to native addresses: from this process, from the disk cache, or by compiling.
 
-A warm start imports llvmlite only: object code is added to a JIT engine of our own (about 1 ms), and Numba stays out.
+A warm start maps what the cache holds, a tenth of a millisecond a kernel; Numba and LLVM stay out.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import hashlib
 import os
+import platform
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import llvmlite.binding as llvm
-
-from .apart import Apart, worthwhile
+from . import cpu, image
+from .apart import Apart, processes
 from .cache import Cache
 
-HELPERS = ("values.py", "intrinsics.py", "scalars.py", "tile.py", "frontend.py")
-LIBM_SYMBOLS = ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "pow", "fmod", "fma")
+HELPERS = ("values.py", "intrinsics.py", "scalars.py", "tile.py", "frontend.py", "engine.py", "image.py")
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
 
@@ -79,73 +78,29 @@ def environment() -> str:
     folder = Path(__file__).parent
     helpers = hashlib.sha256(b"".join((folder / name).read_bytes() for name in HELPERS)).hexdigest()
     versions = [metadata.version(package) for package in ("numba", "llvmlite")]
-    return "\n".join([helpers, *versions, llvm.get_process_triple(), *_cpu()])
-
-
-@functools.cache
-def _cpu() -> tuple[str, str]:
-    try:
-        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    except RuntimeError:  # no feature list on this platform
-        return llvm.get_host_cpu_name(), ""
+    return "\n".join([helpers, *versions, sys.platform, platform.machine(), *cpu.description()])
 
 
 def kernel_key(source: str) -> str:
     return hashlib.sha256(f"{environment()}\n{source}".encode()).hexdigest()
 
 
-class _Engine:
-    """A target machine for this CPU, and the JIT engine that holds all object code. Made once, never freed."""
-
-    def __init__(self) -> None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        name, features = _cpu()
-        triple = llvm.get_process_triple()
-        reloc = "static" if triple.startswith(("x86", "i686")) else "default"
-
-        def machine() -> llvm.TargetMachine:
-            return llvm.Target.from_triple(triple).create_target_machine(
-                cpu=name, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
-            )
-
-        self.machine = machine()
-        self._jit = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
-        self._define_libm()
-
-    def _define_libm(self) -> None:
-        """Resolve libm's functions even where the interpreter does not export them."""
-        library = None
-        for name in (n + s for n in LIBM_SYMBOLS for s in ("", "f")):
-            if llvm.address_of_symbol(name) is None:
-                library = library or ctypes.CDLL(_libm_name())
-                llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-
-    def load(self, symbol: str, code: bytes) -> int:
-        self._jit.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._jit.finalize_object()
-        address: int = self._jit.get_function_address(symbol)
-        if not address:
-            raise RuntimeError(f"no function {symbol} in the object code")
-        return address
-
-
-def _libm_name() -> str:
-    import ctypes.util
-    import sys
-
-    return "libm.so.6" if sys.platform == "linux" else ctypes.util.find_library("m") or "libm.so"
-
-
-@functools.cache
-def engine() -> _Engine:
-    return _Engine()
-
-
-def _compile(source: str, symbol: str) -> tuple[Any, bytes]:
+def compile_code(source: str, symbol: str) -> bytes:
+    """What is kept of a kernel: an image, or object code where LLVM has to load it."""
+    from .engine import engine
     from .frontend import compile_source
 
-    return compile_source(source, symbol, engine().machine)
+    code = compile_source(source, symbol, engine().machine)[1]
+    return image.link(code, symbol).to_bytes() if image.supported() else code
+
+
+def _place(symbol: str, code: bytes) -> int:
+    """The address of a kernel that is now ready to run."""
+    if image.supported():
+        return image.load(image.Image.from_bytes(code))
+    from .engine import engine
+
+    return engine().load(symbol, code)
 
 
 def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kernels:
@@ -160,7 +115,7 @@ def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kern
         wanted = {keys[name]: source for name, source in sources.items() if keys[name] not in _addresses}
         found = {key: cache.get(key) for key in wanted}
         elsewhere = _elsewhere({key: wanted[key] for key, code in found.items() if code is None})
-        for name in sorted(sources, key=lambda name: keys[name] in elsewhere.keys):
+        for name in sorted(sources, key=lambda name: keys[name] in elsewhere.processes):
             start = time.perf_counter()
             origin = _load(keys[name], sources[name], found, elsewhere, cache)
             kernels.report.append(KernelReport(name, keys[name], origin, time.perf_counter() - start))
@@ -170,40 +125,50 @@ def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kern
 
 
 class _Elsewhere(NamedTuple):
-    """Kernels that another process compiles."""
+    """The processes that compile kernels, by key."""
 
-    keys: frozenset[str]
-    process: Apart | None
+    processes: Mapping[str, Apart]
+
+    def code(self, key: str) -> bytes | None:
+        """What a process made of a kernel, once it is done; None if none was asked to, or none could."""
+        process = self.processes.get(key)
+        return process.codes().get(_symbol(key)) if process else None
 
 
 def _elsewhere(missing: Mapping[str, str]) -> _Elsewhere:
-    """Let another process compile every other one of the missing kernels, by length, if they are many."""
-    if not worthwhile(len(missing)):
-        return _Elsewhere(frozenset(), None)
-    half = sorted(missing, key=lambda key: -len(missing[key]))[1::2]
-    return _Elsewhere(frozenset(half), Apart({_symbol(key): missing[key] for key in half}))
+    """Deal the missing kernels out to processes, the longest first; one share is this process's if it has Numba.
+
+    Without Numba it had better stay so: compiling would leave a hundred megabytes in it.
+    """
+    shares = processes(len(missing))
+    by_length = sorted(missing, key=lambda key: -len(missing[key]))
+    dealt: dict[str, Apart] = {}
+    for share in range(int("numba" in sys.modules), shares):
+        keys = by_length[share::shares]
+        dealt |= dict.fromkeys(keys, Apart({_symbol(key): missing[key] for key in keys}))
+    return _Elsewhere(dealt)
 
 
 def _symbol(key: str) -> str:
     return "kernel_" + key[:24]
 
 
-def _load(
-    key: str, source: str, found: Mapping[str, tuple[str, bytes] | None], elsewhere: _Elsewhere, cache: Cache
-) -> str:
+def _load(key: str, source: str, found: Mapping[str, bytes | None], elsewhere: _Elsewhere, cache: Cache) -> str:
     if key in _addresses:
         return "memory"
-    code, origin = found[key], "disk"
+    code, symbol, origin = found[key], _symbol(key), "disk"
     if code is None:
-        symbol, origin = _symbol(key), "compiled"
-        ready = elsewhere.process.codes().get(symbol) if elsewhere.process and key in elsewhere.keys else None
-        code = symbol, ready or _compile(source, symbol)[1]
-        cache.put(key, *code)
-    _addresses[key] = engine().load(*code)
+        origin = "compiled"
+        code = elsewhere.code(key) or compile_code(source, symbol)
+        cache.put(key, code)
+    _addresses[key] = _place(symbol, code)
     return origin
 
 
 def inspect(source: str) -> tuple[str, str]:
     """Optimised LLVM and assembly text of a kernel, for people and tests; nothing is loaded or cached."""
-    module, _ = _compile(source, "kernel_inspected")
+    from .engine import engine
+    from .frontend import compile_source
+
+    module, _ = compile_source(source, "kernel_inspected", engine().machine)
     return str(module), engine().machine.emit_assembly(module)
