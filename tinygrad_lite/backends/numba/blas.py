@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
+import sys
 from collections.abc import Callable, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 SPLITS = ("rows", "cols", "batch")
@@ -19,18 +23,27 @@ ITEMSIZE = {"f32": 4, "f64": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, 
 @functools.cache
 def blas_address(name: str) -> int:
     """Native address of a BLAS function (Fortran convention, every argument a pointer), such as "sgemm"."""
-    from scipy.linalg import cython_blas
-
-    return _pointer(cython_blas.__pyx_capi__[name])
+    return _pointer(_functions("cython_blas")[name])
 
 
 @functools.cache
 def library_address(name: str) -> int:
     """Native address of a BLAS or LAPACK function, such as "dgesv"."""
-    from scipy.linalg import cython_blas, cython_lapack
+    return _pointer(_functions("cython_blas").get(name) or _functions("cython_lapack")[name])
 
-    found = cython_blas.__pyx_capi__.get(name) or cython_lapack.__pyx_capi__[name]
-    return _pointer(found)
+
+def _functions(extension: str) -> dict[str, Any]:
+    """What `scipy.linalg.<extension>` exports, without the rest of `scipy.linalg`: 14 MB and 0.15 s."""
+    name = f"scipy.linalg.{extension}"
+    if name not in sys.modules:
+        import scipy
+
+        spec = PathFinder.find_spec(name, [str(Path(folder) / "linalg") for folder in scipy.__path__])
+        if spec is None or spec.loader is None:
+            return importlib.import_module(name).__pyx_capi__  # type: ignore[no-any-return]
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name].__pyx_capi__  # type: ignore[no-any-return]
 
 
 def _pointer(capsule: Any) -> int:
