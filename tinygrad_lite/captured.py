@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from tinygrad_lite import budget
 from tinygrad_lite.errors import CaptureError
 from tinygrad_lite.guards import Is, Variables, history_key, module_versions, with_tensors
+from tinygrad_lite.handle import Unread
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import GradMeta, Node, next_serial
 from tinygrad_lite.ir.op import Kind, Op, register
@@ -47,10 +47,11 @@ class GradRead:
 
     def broken(self, tensors: list[Tensor], handles: list[Tensor]) -> str | None:
         """Why the capture does not hold; a `.grad` that is another tensor now takes the former one's place as state."""
-        grad = (self.owner if self.owner is not None else tensors[self.arg])._grad
-        if (grad is None) != self.absent:
+        owner = self.owner if self.owner is not None else tensors[self.arg]
+        if (owner._grad is None) != self.absent:
             return "a .grad that was None is set" if self.absent else "a .grad that was set is None"
-        if grad is not None and self.state >= 0 and grad is not handles[self.state]:
+        grad = owner._own_grad() if self.state >= 0 else None
+        if grad is not None and grad is not handles[self.state]:
             if grad._base is not None:
                 return "a .grad is a view now"
             handles[self.state] = grad
@@ -64,8 +65,10 @@ class Grad:
     tensor: Tensor | None  # None: argument number `arg`
     arg: int
     output: int  # -1: None
-    handle: Tensor | None = None
-    memory: Any = None
+
+    def of(self, tensors: list[Tensor]) -> Tensor:
+        """The handle, in a call with these arguments."""
+        return self.tensor if self.tensor is not None else tensors[self.arg]
 
 
 @dataclass
@@ -107,6 +110,7 @@ class Capture:
             self.choice = budget.apply(self.optimised, policy, workers)
             self.optimised = self.choice.graph
         self.program = Program(self.optimised, workers)
+        self.unread = [Unread(array) for array in self.program.outputs]
         self.nodes = [None] * len(self.states)  # type: ignore[list-item]
         self.state_ids = frozenset(id(t) for t, _ in self.states)
         self.handles = [t for t, _ in self.states]
@@ -180,8 +184,11 @@ class Capture:
             if tensor._base is not None or self.args_updated:
                 self._refuse_overlap(tensor, tensors)
         self._bind_states()
-        self._free_gradients(tensors)
-        program.execute(turns)
+        try:
+            program.execute(turns)
+        except Exception:
+            self._lose_gradients(tensors)
+            raise
         serial = next_serial()
         for i in self.written:
             self.nodes[i].storage.written = serial
@@ -218,34 +225,19 @@ class Capture:
                 self.program.bind_state(i, array)
                 nodes[i] = node
 
-    def _free_gradients(self, tensors: list[Tensor]) -> None:
-        """Gradients somebody still holds from an earlier run keep their memory; this run writes elsewhere."""
+    def _lose_gradients(self, tensors: list[Tensor]) -> None:
+        """After a run that failed: what nobody has looked at since the last one lay where this one wrote."""
         for grad in self.grads:
-            if grad.handle is None:
-                continue
-            owner = grad.tensor if grad.tensor is not None else tensors[grad.arg]
-            held = owner._grad is grad.handle
-            # each count: the references we know of, plus getrefcount's own
-            if (
-                sys.getrefcount(grad.handle) > 2 + held
-                or sys.getrefcount(grad.handle._node) > 2
-                or sys.getrefcount(grad.handle._node.value) > 3
-                or sys.getrefcount(grad.memory) > 3
-            ):
-                self.program.renew_output(grad.output)
-                grad.handle = grad.memory = None
+            if isinstance((target := grad.of(tensors))._grad, Unread):
+                target._grad = None
 
     def _set_gradients(self, tensors: list[Tensor]) -> None:
+        """Leave gradients where they are until they are looked at; but arguments differ from call to call."""
         for grad in self.grads:
-            target = grad.tensor if grad.tensor is not None else tensors[grad.arg]
-            if grad.output < 0:
-                target._grad = None
-                continue
-            if grad.handle is None:
-                array = self.program.outputs[grad.output]
-                grad.handle, grad.memory = Tensor._from_node(leaf(array)), array.base
-            if target._grad is not grad.handle:
-                target._grad = grad.handle
+            target = grad.of(tensors)
+            target._grad = self.unread[grad.output] if grad.output >= 0 else None
+            if grad.tensor is None:
+                target._own_grad()
 
     def _results(self) -> Any:
         outputs = self.program.outputs

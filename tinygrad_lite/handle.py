@@ -56,6 +56,15 @@ class GradFn:
         return f"<{self.name()}>"
 
 
+class Unread:
+    """A gradient that a compiled run left in its program's memory, until `.grad` is looked at or the next run."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+
 class Tensor(Described):
     """A multi-dimensional array of one dtype, after torch.Tensor; made by `tensor`, `zeros`, `randn` and the like.
 
@@ -68,7 +77,7 @@ class Tensor(Described):
     _base: Tensor | None  # the root that owns the storage, None for a root
     _view: views.Steps  # from the base's node to this one's
     _seen: Node | None  # the base's node that `_node` was derived from
-    _grad: Tensor | None
+    _grad: Tensor | Unread | None
     _origin: Tensor | None  # what took this one's place as a root when its shape was first changed in place
 
     def __init__(self, *data: Any) -> None:
@@ -242,7 +251,7 @@ class Tensor(Described):
 
     def _state(self) -> tuple[Any, ...]:
         """The fields that a capture restores when it undoes its changes."""
-        return self._node, self._base, self._view, self._seen, self._grad
+        return self._node, self._base, self._view, self._seen, self._own_grad()
 
     def _restore(self, state: tuple[Any, ...]) -> None:
         self._node, self._base, self._view, self._seen, self._grad = state
@@ -297,9 +306,10 @@ class Tensor(Described):
     @property
     def grad(self) -> Tensor | None:
         """The gradient accumulated by `backward()`."""
+        grad = self._own_grad()
         if mode.trace is not None:
             mode.trace.read_grad(self)
-        return self._grad
+        return grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -312,6 +322,12 @@ class Tensor(Described):
     @grad.deleter
     def grad(self) -> None:
         self.grad = None
+
+    def _own_grad(self) -> Tensor | None:
+        """`.grad` as a tensor with memory of its own."""
+        if isinstance(self._grad, Unread):
+            self._grad = Tensor._from_node(leaf(self._grad.array.copy()))
+        return self._grad
 
     def _check_grad(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
@@ -455,7 +471,8 @@ class Tensor(Described):
             raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol")
         copy = restore(type(self), self._values("deepcopy()").copy(), self.requires_grad)
         memo[id(self)] = copy
-        copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        grad = self._own_grad()
+        copy._grad = None if grad is None else grad.__deepcopy__(memo)
         copy.__dict__.update(self.__dict__)
         return copy
 

@@ -17,9 +17,9 @@ from tinygrad_lite.errors import OutOfRangeError
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Moving, Scratch, Status, Word
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.schedule.memory import Plan, plan
+from tinygrad_lite.ir.schedule.memory import Plan, greatest_live, plan, take_in
 from tinygrad_lite.ir.schedule.schedule import schedule
-from tinygrad_lite.lives import arena_lives, large_constants
+from tinygrad_lite.lives import arena_lives, large_constants, output_lives
 from tinygrad_lite.runtime.arena import aligned, poison
 from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
 from tinygrad_lite.runtime.workers import get_num_threads, pool
@@ -60,14 +60,12 @@ class Program:
     def _allocate(self) -> None:
         graph = self.schedule.graph
         self.inputs = [self._buffer(n) for n in graph.args]
-        self.outputs = [self._buffer(n) for n in graph.outputs]
-        self.address: dict[int, int] = {}
-        owners = [self.schedule.placement[n].owner for n in graph.outputs]
-        for node, array in zip((*graph.args, *owners), (*self.inputs, *self.outputs), strict=True):
-            self.address[id(node)] = array.ctypes.data
-        self.output_index = {id(n): i for i, n in enumerate(owners)}
+        self.address: dict[int, int] = {id(n): a.ctypes.data for n, a in zip(graph.args, self.inputs, strict=True)}
         self.constants = [self._constant(n) for n in large_constants(graph, self.calls)]
         self._plan_arena()
+        owners = [self.schedule.placement[n].owner for n in graph.outputs]
+        self.output_index = {id(owner): i for i, owner in enumerate(owners)}
+        self.outputs = [self._output(node, owner) for node, owner in zip(graph.outputs, owners, strict=True)]
         self.state_arrays: list[Array | None] = [None] * len(graph.states)
         self.state_addresses = [0] * len(graph.states)
         self.state_index = {id(s): i for i, s in enumerate(graph.states)}
@@ -75,6 +73,15 @@ class Program:
 
     def _buffer(self, node: Node) -> Array:
         return aligned(node.type.nbytes).view(node.dtype.numpy)[: node.type.size].reshape(node.shape)
+
+    def _output(self, node: Node, owner: Node) -> Array:
+        """In the arena where there is room, else in memory of its own."""
+        if id(owner) not in self.arena_range:
+            array = self._buffer(node)
+            self.address[id(owner)] = array.ctypes.data
+            return array
+        start = self.arena_range[id(owner)][0]
+        return self.arena[start : start + node.type.nbytes].view(node.dtype.numpy).reshape(node.shape)
 
     def _constant(self, node: Node) -> Array:
         array = self._buffer(node)
@@ -85,18 +92,27 @@ class Program:
     def _plan_arena(self) -> None:
         """Lives of all that lies in the arena; then one plan."""
         owners, lives = arena_lives(self.schedule, self.calls, self.workers)
-        keys = [id(o) for o in owners]
         self.plan: Plan = plan(lives)
         self.lives = lives
         self.arena = aligned(self.plan.size)
-        base = self.arena.ctypes.data
-        self.address |= {k: base + at for k, at in zip(keys, self.plan.offsets, strict=False)}
-        self.arena_range = {
-            k: (at, at + life.size) for k, at, life in zip(keys, self.plan.offsets, lives, strict=False)
-        }
-        scratch = iter(self.plan.offsets[len(keys) :])
+        places = zip(self.plan.offsets, self.lives, strict=True)
+        self.arena_range = {id(o): (at, at + life.size) for o, (at, life) in zip(owners, places, strict=False)}
+        scratch = iter(self.plan.offsets[len(owners) :])
         for call in self.calls:
             call.scratch = [next(scratch) for w in call.words if isinstance(w, Scratch)]
+        self._take_in_outputs()
+        base = self.arena.ctypes.data
+        self.address |= {key: base + start for key, (start, _) in self.arena_range.items()}
+
+    def _take_in_outputs(self) -> None:
+        """Outputs lie in the arena too where it has room: gradients come to be while what forward saved goes."""
+        owners, lives = output_lives(self.schedule, self.calls)
+        places = zip(owners, lives, take_in(self.lives, self.plan, lives), strict=True)
+        found = [(owner, life, at) for owner, life, at in places if at is not None]
+        self.arena_range |= {id(owner): (at, at + life.size) for owner, life, at in found}
+        self.lives = [*self.lives, *(life for _, life, _ in found)]
+        offsets = (*self.plan.offsets, *(at for _, _, at in found))
+        self.plan = Plan(offsets, self.plan.size, max(self.plan.live, greatest_live(self.lives)))
 
     # ---- work -----------------------------------------------------------------------------------------------
 
@@ -163,7 +179,6 @@ class Program:
         self.words = aligned(8 * int(offsets[-1] + 8)).view(np.int64)
         # state → (words, byte offsets), a number each or an array over the steps of loops
         self.patches: list[list[tuple[Any, Any]]] = [[] for _ in self.state_arrays]
-        self.output_patches: list[list[tuple[Any, Any]]] = [[] for _ in self.outputs]
         instructions = []
         for i, call in enumerate(self.calls):
             start, runs = int(offsets[i]), np.arange(loops.trips(call.frames))
@@ -186,8 +201,6 @@ class Program:
             if id(word.owner) in self.state_index:
                 self.patches[self.state_index[id(word.owner)]].append((position, nbytes))
                 return 0
-            if id(word.owner) in self.output_index:
-                self.output_patches[self.output_index[id(word.owner)]].append((position, nbytes))
             return self.address[id(word.owner)] + nbytes
         if isinstance(word, Scratch):
             return int(self.arena.ctypes.data + next(scratch))
@@ -209,13 +222,6 @@ class Program:
             self.state_addresses[index] = address
         self.state_arrays[index] = array
 
-    def renew_output(self, index: int) -> None:
-        """Give output `index` new memory: the old array is somebody else's now."""
-        node = self.schedule.graph.outputs[index]
-        array = self.outputs[index] = self._buffer(node)
-        for position, nbytes in self.output_patches[index]:
-            self.words[position] = array.ctypes.data + nbytes
-
     def execute(self, turns: int = 1) -> None:
         """Run the tape on the bound buffers, `turns` times over."""
         if POISON and turns > 1:
@@ -224,7 +230,7 @@ class Program:
             return
         if POISON:
             poison(self.arena)
-            for output in () if self.checks else self.outputs:  # a run that fails leaves gradients alone
+            for output in self.outputs:
                 poison(output)
         self._run_tape(turns)
         if self.status[0]:

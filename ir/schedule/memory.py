@@ -41,13 +41,32 @@ def plan(
 
     The same lives give the same plan. It may exceed `capacity`: the caller looks at its size.
     """
-    rounded = [life._replace(size=-(-life.size // alignment) * alignment) for life in lives]
+    rounded = _rounded(lives, alignment)
     best = _greedy(rounded)
     enough = best.live * 51 // 50 if capacity is None else capacity
     if not best.live <= enough < best.size:
         return best
     offsets = search(rounded, enough, steps, tick)
     return best if offsets is None else Plan(tuple(offsets), _end(rounded, offsets), best.live)
+
+
+def take_in(lives: Sequence[Life], known: Plan, guests: Sequence[Life], alignment: int = ALIGNMENT) -> list[int | None]:
+    """Offsets of `guests` in gaps of the plan of `lives`, which stays as it is; None for one that no gap holds."""
+    hosts = zip(known.offsets, _rounded(lives, alignment), strict=True)
+    placed = sorted((at, at + x.size, x.lower, x.upper) for at, x in hosts)
+    found: list[int | None] = [None] * len(guests)
+    sizes = _rounded(guests, alignment)
+    for i in sorted(range(len(guests)), key=lambda i: -guests[i].size):
+        life = sizes[i]
+        at = _lowest(placed, life)
+        if at + life.size <= known.size:
+            found[i] = at
+            insort(placed, (at, at + life.size, life.lower, life.upper))
+    return found
+
+
+def _rounded(lives: Sequence[Life], alignment: int) -> list[Life]:
+    return [life._replace(size=-(-life.size // alignment) * alignment) for life in lives]
 
 
 def _greedy(lives: Sequence[Life]) -> Plan:
@@ -92,15 +111,20 @@ def _place(lives: Sequence[Life], order: Sequence[int]) -> list[int]:
     placed: list[tuple[int, int, int, int]] = []  # (offset, end, lower, upper), by offset
     for i in order:
         life = lives[i]
-        at = 0
-        for offset, end, lower, upper in placed:
-            if lower < life.upper and life.lower < upper:
-                if offset - at >= life.size:
-                    break
-                at = max(at, end)
-        offsets[i] = at
+        at = offsets[i] = _lowest(placed, life)
         insort(placed, (at, at + life.size, life.lower, life.upper))
     return offsets
+
+
+def _lowest(placed: Sequence[tuple[int, int, int, int]], life: Life) -> int:
+    """The lowest gap for a life among those in place, which are sorted."""
+    at = 0
+    for offset, end, lower, upper in placed:
+        if lower < life.upper and life.lower < upper:
+            if offset - at >= life.size:
+                break
+            at = max(at, end)
+    return at
 
 
 def verify_plan(lives: Sequence[Life], offsets: Sequence[int]) -> None:
