@@ -21,18 +21,21 @@ import numpy as np
 
 from tinygrad_lite import loops
 from tinygrad_lite.calls import Call, calls_of
+from tinygrad_lite.instructions import costs_of
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
-from tinygrad_lite.ir.schedule.memory import Life, Plan, plan
+from tinygrad_lite.ir.schedule.memory import Plan, plan
 from tinygrad_lite.ir.schedule.place import is_assembled, is_computed, is_virtual, root_of
 from tinygrad_lite.ir.schedule.rematerialise import fresh, is_late, is_recomputed, rematerialise, settle, stays
 from tinygrad_lite.ir.schedule.schedule import Schedule, schedule
-from tinygrad_lite.lives import arena_lives
+from tinygrad_lite.lives import arena_lives, timeline
 from tinygrad_lite.program import usual_workers
 
 ATTEMPTS = 6  # real plans on the way to a budget
 NEAR = 0.9  # of a budget: no closer is looked for
 LOW = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the plain arena to aim at, where a budget seems out of reach
+BYTE = 1.2  # units of work, while a byte crosses between core and memory; measured, as is
+ELEMENTWISE = 2  # by how much the estimate of a loop over elements exceeds that of a product of equal time
 ROUNDS = 32  # in which the model lets go one value, or one part of many, after the other
 
 
@@ -136,6 +139,13 @@ def _choice(plain: Planned, model: Model, dropped: set[int], policy: Policy) -> 
     return Choice(graph, plain.arena, planned.arena, planned.work / max(1, plain.work))
 
 
+def price(call: Call) -> int:
+    """The time that a call takes, in products' units of work: it computes, or waits for memory."""
+    products = call.group.kind in ("matmul", "attention", "convolution")
+    work = call.work if products else call.work // ELEMENTWISE
+    return int(max(work, BYTE * costs_of(call)[1])) * loops.trips(call.frames)
+
+
 class Planned:
     """A graph as it would run: its schedule, calls, lives and plan of memory, without native code."""
 
@@ -152,7 +162,7 @@ class Planned:
 
     @cached_property
     def work(self) -> int:
-        return sum(c.work * loops.trips(c.frames) for c in self.calls)
+        return sum(map(price, self.calls))
 
 
 @dataclass
@@ -192,8 +202,9 @@ class Model:
         self.backwards = sorted(range(len(self.values)), key=lambda i: -last[i])  # users before what they are made of
         self.first_read = [min(v.reads, default=len(plain.calls)) for v in self.values]
         self.last_read = [max(v.reads, default=-1) for v in self.values]
-        self.base = _timeline(plain.lives, len(plain.calls))
+        self.base = timeline(plain.lives, len(plain.calls))
         self.group_work = self._group_work()
+        self.moves = self._moves()
 
     # ---- what there is ----
 
@@ -247,8 +258,17 @@ class Model:
         found: dict[int, int] = {}
         for call in self.plain.calls:
             number = numbers[id(call.loop or call.group)]
-            found[number] = found.get(number, 0) + call.work * loops.trips(call.frames)
+            found[number] = found.get(number, 0) + price(call)
         return found
+
+    def _moves(self) -> list[set[int]]:
+        """What may be let go at a time: a value, or all that one kernel makes, for then its operands have to stay."""
+        free = [i for i, v in enumerate(self.values) if v.free]
+        together: dict[int, set[int]] = {}
+        for i in free:
+            for group in self.values[i].groups:
+                together.setdefault(group, set()).add(i)
+        return [{i} for i in free] + [each for each in together.values() if len(each) > 1]
 
     def nodes(self, dropped: set[int]) -> set[int]:
         """ids of the nodes to copy: those of the values in `dropped`, and all that forward never stores."""
@@ -299,36 +319,36 @@ class Model:
             change = self._best_change(dropped, target)
             if change is None:
                 break
-            dropped = dropped ^ {change}
+            dropped = dropped - change if change <= dropped else dropped | change
         if self.simulate(dropped)[0].max(initial=0) <= target:
             self._take_back(dropped, target)
         return dropped
 
     def _greedy(self, target: float) -> set[int]:
         dropped = {i for i, v in enumerate(self.values) if v.free and not v.reads}  # dead by the end of forward
-        left = {i for i, v in enumerate(self.values) if v.free and v.reads}
+        left = [each for each in self.moves if any(self.values[i].reads for i in each)]
         now = self._excess(dropped, target)
         while now[0] > 0:
-            rates = ((_rate(now, self._excess(dropped | {i}, target)), i) for i in left)
+            rates = ((_rate(now, self._excess(dropped | each, target)), i) for i, each in enumerate(left))
             ranked = sorted((r for r in rates if r[0] > 0), reverse=True)
             for _, i in ranked[: 1 + len(left) // ROUNDS]:
-                then = self._excess(dropped | {i}, target)
+                then = self._excess(dropped | left[i], target)
                 if _rate(now, then) > 0:
-                    dropped.add(i)
-                    left.discard(i)
+                    dropped |= left[i]
                     now = then
+            left = [each for each in left if not each <= dropped]
             if not ranked:
                 break
         return dropped
 
-    def _best_change(self, dropped: set[int], target: float) -> int | None:
-        """The value to let go, or to keep, that lowers the excess most for its work; None where none does."""
+    def _best_change(self, dropped: set[int], target: float) -> set[int] | None:
+        """The values to let go, or to keep, that lower the excess most for their work; None where none do."""
         now = self._excess(dropped, target)
-        if now[0] <= 0:
+        if now[0] <= 0 or not self.moves:
             return None
-        free = [i for i, v in enumerate(self.values) if v.free]
-        rate, best = max(((_rate(now, self._excess(dropped ^ {i}, target)), i) for i in free), default=(0.0, -1))
-        return best if rate > 0 else None
+        changed = (dropped - each if each <= dropped else dropped | each for each in self.moves)
+        rate, best = max((_rate(now, self._excess(then, target)), -i) for i, then in enumerate(changed))
+        return self.moves[-best] if rate > 0 else None
 
     def _take_back(self, dropped: set[int], target: float) -> None:
         for i in sorted(dropped, key=lambda i: -sum(self.group_work.get(g, 0) for g in self.values[i].groups)):
@@ -378,13 +398,6 @@ class Model:
             for i, v in enumerate(self.values)
             if v.free and v.first <= cuts[-1] and not any(v.first <= c < v.last for c in cuts)
         }
-
-
-def _timeline(lives: Sequence[Life], calls: int) -> np.ndarray:
-    live = np.zeros(calls, np.int64)
-    for life in lives:
-        live[life.lower : life.upper] += life.size
-    return live
 
 
 def _rate(now: tuple[float, int], then: tuple[float, int]) -> float:
