@@ -72,6 +72,7 @@ class Node:
     __slots__ = (
         "__weakref__",
         "attrs",
+        "follows",
         "grad",
         "holder",
         "inputs",
@@ -109,6 +110,7 @@ class Node:
         self.strides: tuple[int, ...] | None = None
         self.holder: Any = None
         self.kernel: Settled | None = None
+        self.follows = False  # computed where its user is, not where its operands are: another hint
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,7 +125,7 @@ class Node:
         if inputs == self.inputs:
             return self
         node = Node(self.op, inputs, self.attrs, self.type, self.location)
-        node.order, node.kernel = self.order, self.kernel
+        node.order, node.kernel, node.follows = self.order, self.kernel, self.follows
         return node
 
     def __repr__(self) -> str:

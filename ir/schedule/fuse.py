@@ -130,13 +130,14 @@ class _Fusion:
         if node.kernel is not None:
             self._join(node, self._settled(node), needed)
             return
-        group = self._home(node, needed) if _kind(node) == "loops" and "alone" not in node.op.traits else None
+        alone = node.follows or "alone" in node.op.traits
+        group = self._home(node, needed) if _kind(node) == "loops" and not alone else None
         if node.op.kind is Kind.ATTENTION:
             group = self._twin(node)
         if group is None:
             group = self._new(Group(_kind(node), len(self.above), _domain(node), _axes(node)))
         self._join(node, group, needed)
-        for operand, _ in fusible_operands(node):
+        for operand, _ in () if node.follows else fusible_operands(node):
             other = self.of[id(operand)]
             if other is not group and self._mergeable(group, other):
                 self._merge(group, other)
@@ -211,8 +212,10 @@ class _Fusion:
                 self.above[i] = others | above | mine
 
     def _home(self, node: Node, needed: set[int]) -> Group | None:
-        """The group that `node` may join: a producer's first, else one that reads what it reads."""
-        near = {g.index for operand, _ in fusible_operands(node) if (g := self.of.get(id(operand)))}
+        """The group that `node` may join: a producer's first, else one that reads what it reads. What follows the node
+        is merged with it later."""
+        producers = [operand for operand, _ in fusible_operands(node) if not operand.follows]
+        near = {g.index for operand in producers if (g := self.of.get(id(operand)))}
         shared = {i for o in node.inputs if (r := root_of(o)).type.size > 1 for i in self.readers.get(id(r), ())}
         shared = {i for i in shared if not self._leads_elsewhere(node, self.groups[i])}
         for candidates in (near, shared - near):

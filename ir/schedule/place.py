@@ -180,6 +180,8 @@ def _place_backward(graph: Graph, placement: Placement) -> None:
             target = Place(node, View.of(node.shape))
         if is_view(node):
             operand = node.inputs[0]
+            if id(node) not in wanted and id(node) not in kept and _is_read_as_it_lies(node, graph):
+                continue
             if _movable(operand, graph, kept) and (below := target.view.undo(node)) is not None:
                 wanted[id(operand)] = Place(target.owner, below)
             continue
@@ -191,9 +193,19 @@ def _place_backward(graph: Graph, placement: Placement) -> None:
                     wanted[id(operand)] = Place(target.owner, part)
 
 
+def _is_read_as_it_lies(node: Node, graph: Graph) -> bool:
+    """A transpose that only products read, which take either axis dense: its operand is best written row by row."""
+    view = View.of(node.inputs[0].shape).apply(node) if node.op.name == "permute" else None
+    users = graph.users[id(node)]
+    return view is not None and all(u.op.kind is Kind.MATMUL and _fits_blas(view) for u in users)
+
+
 def _movable(operand: Node, graph: Graph, kept: set[int]) -> bool:
-    """May the operand be written where its user wants it? Only if nobody else looks at it."""
-    return len(graph.users[id(operand)]) == 1 and id(operand) not in kept and operand.op.kind is not Kind.LEAF
+    """May the operand be written where its user wants it? If nobody else looks at it, or only attention does, which
+    writes and reads rows that may lie anywhere."""
+    users = graph.users[id(operand)]
+    attends = operand.op.kind is Kind.ATTENTION and sum(u.op.kind is not Kind.ATTENTION for u in users) == 1
+    return (attends or len(users) == 1) and id(operand) not in kept and operand.op.kind is not Kind.LEAF
 
 
 def _place_forward(graph: Graph, placement: Placement) -> None:

@@ -46,7 +46,7 @@ def fresh(graph: Graph) -> Graph:
 
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
         new = Node(node.op, inputs, node.attrs, node.type, node.location)
-        new.order, new.kernel = node.order, node.kernel
+        new.order, new.kernel, new.follows = node.order, node.kernel, node.follows
         return new
 
     return graph.rebuild(visit)
@@ -54,7 +54,7 @@ def fresh(graph: Graph) -> Graph:
 
 def settle(graph: Graph, groups: Sequence[Group]) -> None:
     """Have the nodes of a scheduled graph keep their kernels, `groups` in run order, which becomes program order."""
-    late = _late_nodes(graph)
+    late = late_nodes(graph)
     for number, group in enumerate(groups):
         stored = {id(n) for n in group.stored}
         is_late_kernel = all(id(n) in late for n in group.nodes)
@@ -68,7 +68,7 @@ def settle(graph: Graph, groups: Sequence[Group]) -> None:
             node.order = max(p.order for p in pieces)
 
 
-def _late_nodes(graph: Graph) -> set[int]:
+def late_nodes(graph: Graph) -> set[int]:
     """ids of the nodes of backward and optimiser, and of what is computed from them."""
     late: set[int] = set()
     for node in graph.nodes:

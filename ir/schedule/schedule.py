@@ -14,6 +14,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
 from tinygrad_lite.ir.schedule.fuse import Group, fuse, reads_same_element
+from tinygrad_lite.ir.schedule.inline import inline
 from tinygrad_lite.ir.schedule.place import (
     Placement,
     can_fail,
@@ -43,6 +44,7 @@ class Schedule:
 
 def schedule(graph: Graph, leaves: dict[int, View] | None = None) -> Schedule:
     """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous."""
+    graph = inline(graph)
     while True:
         legal, placement = legalise(graph, leaves)
         stray = _stray_results(legal, placement)
