@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_lite.backends.numba import blas, packed
+from tinygrad_lite.backends.numba import blas, cpu, packed
 from tinygrad_lite.backends.numba.emit import emit
 from tinygrad_lite.ir.kernels.attention import lower_attention, merged_batch
 from tinygrad_lite.ir.kernels.convolution import lower_convolution
@@ -135,13 +135,14 @@ def calls_of(plan: Schedule) -> list[Call]:
         if group.kind == "opaque":
             calls.append(_opaque(group, plan.placement))
             continue
-        calls.append(_call(_lowering(group)(group, plan.placement), group))
+        calls.append(_call(_lowered(group, plan), group))
     return [c for c in calls if c.extent]
 
 
 def _written(group: Group, placement: Placement) -> Call:
     """A kernel that is source already."""
-    low = (lower_attention if group.kind == "attention" else lower_convolution)(group, placement)
+    is_attention = group.kind == "attention"
+    low = lower_attention(group, placement) if is_attention else lower_convolution(group, placement, cpu.lanes())
     return Call(low.source, low.words, low.extent, low.reads, low.writes, low.work, group, low.label)
 
 
@@ -173,10 +174,10 @@ def _opaque(group: Group, placement: Placement) -> Call:
     return Call(kernel.source, known, kernel.extent, reads, writes, kernel.work, group, node.op.name)
 
 
-def _lowering(group: Group) -> Callable[[Group, Placement], Lowered]:
+def _lowered(group: Group, plan: Schedule) -> Lowered:
     if group.kind != "scatter":
-        return lower
-    return lower_unwindow if group.nodes[0].op.name == "unwindow" else lower_scatter
+        return lower(group, plan.placement, plan.home)
+    return (lower_unwindow if group.nodes[0].op.name == "unwindow" else lower_scatter)(group, plan.placement)
 
 
 def _call(low: Lowered, group: Group) -> Call:

@@ -6,6 +6,7 @@ A load or a pointer stands at the outermost level at which its address stands st
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tinygrad_lite.ir.kernels.formulas import literal, text_of
@@ -144,6 +145,17 @@ class Accesses:
             self.axes = [Axis(math.prod(shape), False)]
             for access in accesses:
                 access.strides = [0]
+
+    def _share_overwritten(self, home: Mapping[int, Node]) -> None:
+        """What is written over an operand is written through its pointer: LLVM, given two pointers to the same memory,
+        would find that they overlap, and take the loop an element at a time.
+        """
+        for node, store in self.stores.items():
+            state = home.get(id(store.place.owner))
+            for load in self.loads.values():
+                alike = load.strides == store.strides and load.place.view.offset == store.place.view.offset
+                if load.place.owner is state and load.tag == store.tag and load.index is None and alike:
+                    self.stores[node] = load
 
     def _choose_inner(self) -> None:
         """The innermost loop runs along the axis where most accesses have stride 1, in a reduction a reduced one.

@@ -18,6 +18,8 @@ from tinygrad_lite.ir.schedule.place import Placement
 
 BLOCK = 32  # queries
 ROW = 4 * BLOCK  # bytes of a block's queries side by side
+# Keys from which on their rows are gathered first, where they lie apart: at a pitch of kilobytes they share cache sets.
+FAR = {"attention_forward": 512, "attention_backward": 256}
 SIZES = {"block": str(BLOCK), "pitch": str(ROW)}
 
 FORWARD = """\
@@ -155,22 +157,28 @@ class _Pass:
         self.words.add(T=rows, S=keys, D=width, E=out)
         self.words.float64("scale", struct.unpack("<q", struct.pack("<d", self.node.attrs["scale"]))[0])
         self.words.add(**{f"e{axis}": size for axis, size in enumerate(self.batch[1:], 1)})
+        (label,) = self.node.op.traits
+        apart = {"k": self.places["k"].view.strides[-2] != width, "v": self.places["v"].view.strides[-2] != out}
+        self.gathered = {name for name in "kv" if apart[name] and keys >= FAR[label]}
         for name in self.places:
             self._place(name)
+        for name, size in (("k", width), ("v", out)):
+            if name in self.gathered:
+                self.words.own(f"{name}_rows", 4 * keys * size)
         self.words.own("qt", ROW * width)
         self.words.own("p", ROW * keys)
         self.words.own("top", ROW, pointer=True)
-        forward = "attention_forward" in self.node.op.traits
+        forward = label == "attention_forward"
         source = self.words.source(self._forward() if forward else self._backward(keys, out))
         writes = tuple(self.places[self.names[n]].owner for n in self.results)
-        work = (4 if forward else 10) * math.prod(q) * keys // (8 if self.causal else 4)
-        label, extent = next(iter(self.node.op.traits)), math.prod(self.batch)
+        work = (7 if forward else 15) * math.prod(q) * keys // (8 if self.causal else 4)
+        extent = math.prod(self.batch)
         return SourceKernel(label, source, tuple(self.words.values), extent, tuple(self.operands), writes, work)
 
     def _place(self, name: str) -> None:
         place = self.places[name]
         self.words.place(name, place)
-        self.words.add(**{f"{name}_row": place.view.strides[-2]})
+        self.words.add(**{f"{name}_{'from' if name in self.gathered else 'row'}": place.view.strides[-2]})
         self.words.add(**{f"{name}_b{axis}": stride for axis, stride in enumerate(self.steps[name])})
 
     def _forward(self) -> str:
@@ -208,7 +216,12 @@ class _Pass:
 
     def _base(self, name: str) -> str:
         steps = " + ".join(f"i{axis} * {name}_b{axis}" for axis in range(len(self.batch)))
-        return f"{name} = {name}_at + 4 * ({steps})" if steps else f"{name} = {name}_at"
+        start = f"{name}_at + 4 * ({steps})" if steps else f"{name}_at"
+        if name not in self.gathered:
+            return f"{name} = {start}"
+        size = {"k": "D", "v": "E"}[name]
+        copy = f"tile_copy(S, {size}, {start}, {name}_from, {name}_rows, {size})"
+        return f"{copy}\n{name} = {name}_rows\n{name}_row = {size}"
 
 
 def merged_batch(strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:

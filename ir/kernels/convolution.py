@@ -13,7 +13,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement
 
-PANEL = 8  # rows of weights side by side, as high as a tile
+PANEL = 24  # rows of weights side by side: whole tiles, of 6 or of 8
 FEW = 64  # channels times window: below it, the window's places stand side by side in the weight's gradient
 
 ROW_COPY = """\
@@ -28,10 +28,12 @@ for i in range(KH):
     for j in range(KW):
         t = i * KW + j
         phase = (i * DH % SH) * SW + j * DW % SW
-        table[2 * t] = t * {high}
+        table[2 * t] = t * tap
         table[2 * t + 1] = (phase * HQ + i * DH // SH) * WQ + j * DW // SW
 for o in range(0, O, {high}):
-    tile_transpose(minimum({high}, O - o), C * T, w_at + 4 * o * C * T, C * T, weights + 4 * o * C * T, {high})
+    for c in range(C):
+        at = weights + 4 * (o // {high} * T * tap + c * {high})
+        tile_transpose(minimum({high}, O - o), T, w_at + 4 * (o * C + c) * T, C * T, at, tap)
 pixels = f32_at(image)
 for i in range(C * plane):
     pixels[i] = f32(0)
@@ -46,9 +48,16 @@ for n in range(lo, hi):
                     for i in range(count):
                         target[i] = source[i * SW]
     for o in range(0, O, {high}):
-        rows = minimum({high}, O - o)
-        tile_taps(rows, run, C, weights + 4 * o * C * T, 1, {high} * T, image, plane, {out}, 0, T, taps)
+        rows, at = minimum({high}, O - o), weights + 4 * (o // {high} * T * tap)
+        {product}
     {store}
+"""
+
+FORWARD_RUN = "tile_taps(rows, run, C, at, 1, {high}, image, plane, {out}, 0, T, taps, 0)"
+FORWARD_ROWS = """\
+for q in range(0, OH, {step}):
+    to, columns = y_at + 4 * (n * y_n + o * y_c + q * y_h), minimum({step}, OH - q) * OW
+    tile_taps(rows, columns, C, at, 1, {high}, image + 4 * q * WQ, plane, to, y_c, 0, T, taps, {skip})
 """
 
 STORE = """\
@@ -73,14 +82,15 @@ for a in range(SH):
             for j in range(KW):
                 if i * DH % SH == a and j * DW % SW == b:
                     at = 2 * (first + count)
-                    table[at] = (i * KW + j) * {high}
+                    table[at] = (i * KW + j) * tap
                     table[at + 1] = (RH - i * DH // SH) * pitch + RW - j * DW // SW
                     count += 1
         counts[a * SW + b] = count
 for c in range(0, C, {high}):
     rows = minimum({high}, C - c)
     for o in range(O):
-        tile_transpose(rows, T, w_at + 4 * (o * C + c) * T, T, weights + 4 * (c * O + {high} * o) * T, {high})
+        at = weights + 4 * (c // {high} * T * tap + o * {high})
+        tile_transpose(rows, T, w_at + 4 * (o * C + c) * T, T, at, tap)
 pixels = f32_at(image)
 for i in range(O * plane):
     pixels[i] = f32(0)
@@ -88,24 +98,42 @@ for n in range(lo, hi):
     for o in range(O):
         for q in range(minimum(OH, HQ)):
             source = f32_at(g_at + 4 * (n * g_n + o * g_c + q * g_h))
-            target = f32_at(image + 4 * (o * plane + (q + RH) * pitch + RW))
+            target = f32_at(image + 4 * (o * plane + (q + RH - QH) * pitch + RW - QW))
             for i in range(minimum(OW, WQ)):
                 target[i] = source[i]
     first = 0
     for a in range(SH):
         for b in range(SW):
-            count = counts[a * SW + b]
-            for c in range(0, C, {high}):
-                rows, at, to = minimum({high}, C - c), weights + 4 * c * O * T, sums + 4 * c * run
-                tile_taps(rows, run, O, at, 1, {high} * T, image, plane, to, run, 0, count, taps + 16 * first)
-            first += count
             {row}
-            for c in range(C):
-                for q in range((PH - a + SH - 1) // SH, minimum(HQ, (H + PH - a + SH - 1) // SH)):
-                    source = f32_at(sums + 4 * (c * run + q * pitch + from_column))
-                    target = f32_at(y_at + 4 * (n * y_n + c * y_c + (q * SH + a - PH) * y_h + x0))
-                    for i in range(count):
-                        target[i * SW] = source[i]
+            q0 = (PH - a + SH - 1) // SH
+            q1 = minimum(HQ, (H + PH - a + SH - 1) // SH)
+            start = image + 4 * ((q0 - QH) * pitch + from_column - QW)
+            reach = (q1 - q0 - 1) * pitch + count
+            places = counts[a * SW + b]
+            for c in range(0, C, {high}):
+                rows, at = minimum({high}, C - c), weights + 4 * (c // {high} * T * tap)
+                {product}
+            {store}
+            first += places
+"""
+
+BY_INPUT_RUN = """\
+to = sums + 4 * c * run
+tile_taps(rows, reach, O, at, 1, {high}, start, plane, to, run, 0, places, taps + 16 * first, 0)
+"""
+BY_INPUT_STORE = """\
+for c in range(C):
+    for q in range(q0, q1):
+        source = f32_at(sums + 4 * (c * run + (q - q0) * pitch))
+        target = f32_at(y_at + 4 * (n * y_n + c * y_c + (q * SH + a - PH) * y_h + x0))
+        for i in range(count):
+            target[i * SW] = source[i]
+"""
+BY_INPUT_ROWS = """\
+for q in range(q0, q1, {step}):
+    place, columns = start + 4 * (q - q0) * pitch, minimum({step}, q1 - q) * count
+    to = y_at + 4 * (n * y_n + c * y_c + (q - PH) * y_h)
+    tile_taps(rows, columns, O, at, 1, {high}, place, plane, to, y_c, 0, places, taps + 16 * first, {skip})
 """
 
 BY_WEIGHT = """\
@@ -160,14 +188,14 @@ for p in range(run):
 ONCE = "tile_matmul(hi - lo, T * C, run, f32(1), slope, run, 1, columns, T * C, sums, T * C, n)"
 
 
-def lower_convolution(group: Group, placement: Placement) -> SourceKernel:
-    """The kernel of one convolution op."""
-    return _Convolution(group.nodes[0], placement).run()
+def lower_convolution(group: Group, placement: Placement, lanes: int) -> SourceKernel:
+    """The kernel of one convolution op, for vectors of so many floats."""
+    return _Convolution(group.nodes[0], placement, lanes).run()
 
 
 class _Convolution:
-    def __init__(self, node: Node, placement: Placement) -> None:
-        self.node, self.placement = node, placement
+    def __init__(self, node: Node, placement: Placement, lanes: int) -> None:
+        self.node, self.placement, self.lanes = node, placement, lanes
         self.words = Words()
 
     def run(self) -> SourceKernel:
@@ -219,14 +247,24 @@ class _Convolution:
         self._image("y", place)
         self.words.place("w", self.placement[w])
         self.words.own("taps", 16 * s["T"])
-        self.words.own("weights", 4 * _whole(w))
+        self._panels(s["O"], s["C"])
         self.words.own("image", 4 * s["C"] * plane + 256)
-        if columns == s["OW"] and place.view.strides[2] in (s["OW"], 0):
-            out, store = "y_at + 4 * (n * y_n + o * y_c), y_c", "pass"
+        dense = place.view.strides[2] in (s["OW"], 0)
+        step = self._rows_at_a_time(s["OW"], dense)
+        if columns == s["OW"] and dense:
+            parts = {"product": FORWARD_RUN, "out": "y_at + 4 * (n * y_n + o * y_c), y_c", "store": "pass"}
+        elif step:
+            parts = {"product": FORWARD_ROWS, "store": "pass", "step": str(step), "skip": _between(step, "WQ - OW")}
         else:
             self.words.own("sums", 4 * s["O"] * run)
-            out, store = "sums + 4 * o * run, run", STORE
-        return filled(FORWARD, row=ROW_COPY, store=store, out=out, high=str(PANEL)), s["N"]
+            parts = {"product": FORWARD_RUN, "out": "sums + 4 * o * run, run", "store": STORE}
+        return filled(FORWARD, row=ROW_COPY, high=str(PANEL), **parts), s["N"]
+
+    def _rows_at_a_time(self, columns: int, dense: bool) -> int:
+        """Rows of a result that fill whole tiles, or 0: then rows follow one another with what lies between them."""
+        if columns % (2 * self.lanes) == 0:
+            return 1
+        return 2 if columns == self.lanes and dense else 0
 
     def _by_input(self) -> tuple[str, int]:
         g, w = self.node.inputs
@@ -234,17 +272,33 @@ class _Convolution:
         s = self.size
         reach = {axis: (s[f"K{axis}"] - 1) * s[f"D{axis}"] // s[f"S{axis}"] for axis in "HW"}
         phase = {axis: (s[f"P{axis}"] + s[axis] - 1) // s[f"S{axis}"] + 1 for axis in "HW"}
-        pitch = phase["W"] + reach["W"]
-        plane, run = _spread((phase["H"] + reach["H"]) * pitch), (phase["H"] - 1) * pitch + phase["W"]
-        self.words.add(RH=reach["H"], RW=reach["W"], HQ=phase["H"], WQ=phase["W"], pitch=pitch, plane=plane, run=run)
+        ahead = {axis: min(s[f"P{axis}"] // s[f"S{axis}"], reach[axis]) for axis in "HW"}  # padding in every phase
+        rows, columns = (phase[axis] - ahead[axis] for axis in "HW")
+        pitch = columns + reach["W"]
+        plane, run = _spread((rows + reach["H"]) * pitch), (rows - 1) * pitch + columns
+        self.words.add(RH=reach["H"], RW=reach["W"], QH=ahead["H"], QW=ahead["W"], HQ=phase["H"], WQ=phase["W"])
+        self.words.add(pitch=pitch, plane=plane, run=run)
         self._image("g", self.placement[g])
         self._image("y", self.placement[self.node])
         self.words.place("w", self.placement[w])
         self.words.own("taps", 16 * s["T"] + 8 * s["SH"] * s["SW"])
-        self.words.own("weights", 4 * _whole(w))
+        self._panels(s["C"], s["O"])
         self.words.own("image", 4 * s["O"] * plane + 256)
-        self.words.own("sums", 4 * s["C"] * run)
-        return filled(BY_INPUT, row=ROW_COPY, high=str(PANEL)), s["N"]
+        view = self.placement[self.node].view
+        step = self._rows_at_a_time(s["W"], view.strides[2] in (s["W"], 0)) if s["SH"] == s["SW"] == 1 else 0
+        if step:
+            parts = {"product": BY_INPUT_ROWS, "store": "pass", "step": str(step), "skip": _between(step, "pitch - W")}
+        else:
+            self.words.own("sums", 4 * s["C"] * run)
+            parts = {"product": BY_INPUT_RUN, "store": BY_INPUT_STORE}
+        return filled(BY_INPUT, row=ROW_COPY, high=str(PANEL), **parts), s["N"]
+
+    def _panels(self, rows: int, depth: int) -> None:
+        """Packed weights, `tap` elements from one place of the window to the next: not a power of 2, or all of them
+        would share cache sets."""
+        tap = _spread(depth * PANEL)
+        self.words.add(tap=tap)
+        self.words.own("weights", 4 * -(-rows // PANEL) * self.size["T"] * tap)
 
     def _by_weight(self) -> tuple[str, int]:
         g, x = self.node.inputs
@@ -268,12 +322,11 @@ class _Convolution:
         return filled(BY_WEIGHT, row=ROW_COPY, **parts), s["O"]
 
 
+def _between(step: int, skip: str) -> str:
+    """What lies in the image between two vectors of a tile: something only where they are of two rows."""
+    return skip if step > 1 else "0"
+
+
 def _spread(floats: int) -> int:
     """An odd number of cache lines: the planes of neighbouring channels then share no cache sets."""
     return -(-floats // 16) * 16 + (16 if -(-floats // 16) % 2 == 0 else 0)
-
-
-def _whole(w: Node) -> int:
-    """Elements of a weight whose rows or columns come in whole panels."""
-    (a, b), window = w.shape[:2], w.type.size // (w.shape[0] * w.shape[1])
-    return max(-(-a // PANEL) * PANEL * b, -(-b // PANEL) * PANEL * a) * window

@@ -15,6 +15,7 @@ innermost axis's where they are short, and the sizes of windows.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -32,9 +33,9 @@ LONG = 4096  # a row sum longer than this is taken in chunks
 CHUNK = "1024"
 
 
-def lower(group: Group, placement: Placement) -> Lowered:
-    """The loop nest of a `loops` group."""
-    return _Lowering(group, placement).run()
+def lower(group: Group, placement: Placement, home: Mapping[int, Node] | None = None) -> Lowered:
+    """The loop nest of a `loops` group; `home` says which storages are states' memory (Schedule.home)."""
+    return _Lowering(group, placement).run(home or {})
 
 
 class _Lowering(Accesses):
@@ -46,9 +47,10 @@ class _Lowering(Accesses):
         self.scratch: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()  # kept values stored so far
 
-    def run(self) -> Lowered:
+    def run(self, home: Mapping[int, Node]) -> Lowered:
         self._collect_accesses()
         self._merge_axes()
+        self._share_overwritten(home)
         self._choose_inner()
         self.phase = self._phases()
         extent = self._windows() if self.unrolled else self._columns() if self.group.is_column else self._rows()

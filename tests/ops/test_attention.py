@@ -64,6 +64,29 @@ def test_a_transposed_view_of_one_product_is_read_where_it_lies() -> None:
     assert "contiguous" not in str(list(compiled.kernels))
 
 
+@pytest.mark.parametrize("length", [260, 520])
+@pytest.mark.parametrize("causal", [False, True])
+def test_keys_and_values_that_lie_far_apart_are_gathered(length: int, causal: bool) -> None:
+    """Forward and backward start doing so at other lengths."""
+
+    def step(x: tl.Tensor) -> tl.Tensor:
+        q, k, v = (t.view(2, length, 2, 8).transpose(1, 2) for t in (x * 2).split(16, 2))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        (out**2).sum().backward()
+        return out.detach()
+
+    rng = np.random.default_rng(0)
+    native, eager = (tl.tensor(np.zeros((2, length, 48), np.float32), requires_grad=True) for _ in range(2))
+    with tl.no_grad():
+        native += tl.tensor(rng.standard_normal(native.shape).astype(np.float32))
+        eager += native
+    compiled = tl.compile(step)
+    np.testing.assert_allclose(compiled(native).numpy(), step(eager).numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(native.grad.numpy(), eager.grad.numpy(), rtol=1e-3, atol=2e-4)
+    sources = [c.source for c in compiled._latest().program.calls if c.group.kind == "attention"]
+    assert ["k_rows" in source for source in sources] == [length > 500, True]
+
+
 def test_batch_axes_may_lie_apart_however_many() -> None:
     def attend(*operands: tl.Tensor) -> tl.Tensor:
         q, k, v = (x.permute(4, 3, 1, 0, 2, 5) for x in operands)

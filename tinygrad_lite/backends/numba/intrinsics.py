@@ -340,7 +340,7 @@ def _in_module(build: Any) -> Any:
 
 # (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add), (m, n, k, a, …, add, taps, table); (m, n, source, ls, target, lt)
 tile_matmul = fixed(_in_module(tile.tile_matmul), void, int64, int64, int64, types.float32, *[int64] * 8)
-tile_taps = fixed(_in_module(tile.tile_taps), void, *[int64] * 13)
+tile_taps = fixed(_in_module(tile.tile_taps), void, *[int64] * 14)
 tile_transpose = fixed(_in_module(tile.tile_transpose), void, *[int64] * 6)
 tile_copy = fixed(_in_module(tile.tile_copy), void, *[int64] * 6)
 

@@ -16,6 +16,8 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
+from .cpu import lanes
+
 NUMPY = {
     "f32": np.float32,
     "f64": np.float64,
@@ -338,9 +340,25 @@ def tile_matmul(
 
 
 def tile_taps(
-    m: int, n: int, k: int, a: int, ai: int, ak: int, b: int, bk: int, c: int, ci: int, add: int, taps: int, table: int
+    m: int,
+    n: int,
+    k: int,
+    a: int,
+    ai: int,
+    ak: int,
+    b: int,
+    bk: int,
+    c: int,
+    ci: int,
+    add: int,
+    taps: int,
+    table: int,
+    skip: int,
 ) -> None:
     offsets = Pointer("i64", table)
+    if skip and n > lanes():
+        tile_taps(m, n - lanes(), k, a, ai, ak, b + 4 * (lanes() + skip), bk, c + 4 * lanes(), ci, add, taps, table, 0)
+        n = lanes()
     if not taps and not add:
         _strided(c, (m, n), (ci, 1))[...] = 0
     for t in range(taps):

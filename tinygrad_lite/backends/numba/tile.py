@@ -55,9 +55,10 @@ def tile_matmul(module: ir.Module) -> ir.Function:
 
 
 def tile_taps(module: ir.Module) -> ir.Function:
-    """As tile_matmul without alpha, summed over `taps` pairs of operands: (m, n, k, a, …, add, taps, table), k > 0.
+    """As tile_matmul without alpha, summed over `taps` pairs of operands: (m, n, k, a, …, taps, table, skip), k > 0.
 
-    `table` is the address of int64 pairs: how many elements from a and b the operands of each tap lie.
+    `table` is the address of int64 pairs: how many elements from a and b the operands of each tap lie. A `skip` other
+    than 0 lies in B's rows between one vector and the next, of which there are then at most two.
     """
     return _product(module, "tile_taps", tapped=True)
 
@@ -66,12 +67,12 @@ def _product(module: ir.Module, name: str, tapped: bool) -> ir.Function:
     """Tiles over all of C: in strips of columns, from the highest tiles to the lowest."""
     if name in module.globals:
         return module.globals[name]
-    kinds = [I64] * 3 + ([] if tapped else [F32]) + [I64] * 8 + ([I64] * 2 if tapped else [])
+    kinds = [I64] * 3 + ([] if tapped else [F32]) + [I64] * 8 + ([I64] * 3 if tapped else [])
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     m, n, k, *rest = function.args
-    scale, taps = ([rest.pop(0)], []) if not tapped else ([], [rest.pop(-2), rest.pop(-1)])
+    scale, taps = ([rest.pop(0)], []) if not tapped else ([], [rest.pop(8) for _ in range(3)])
     a, ai, ak, b, bk, c, ci, add = rest
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     ai, ak, bk, ci = (builder.mul(s, I64(4)) for s in (ai, ak, bk, ci))
@@ -82,7 +83,7 @@ def _product(module: ir.Module, name: str, tapped: bool) -> ir.Function:
     whole = builder.icmp_signed(">=", left, I64(width))
     start: ir.Value = I64(0)
     for rows in _rows():
-        block = _Loop(builder, start, m, rows, rows)
+        block = _Loop(builder, start, _last_of(builder, m, rows), rows, rows)
         i = block.index
         args = [k, *scale, builder.add(a, builder.mul(i, ai)), ai, ak, builder.add(b, at), bk]
         args += [builder.add(builder.add(c, builder.mul(i, ci)), at), ci, add, left, *taps]
@@ -97,12 +98,22 @@ def _product(module: ir.Module, name: str, tapped: bool) -> ir.Function:
     return function
 
 
+def _last_of(builder: ir.IRBuilder, m: ir.Value, rows: int) -> ir.Value:
+    """Where tiles of so many rows end: 8 rows are better two tiles of 4 than 6 and 2, whose sums are too few to keep
+    the processor's multipliers busy."""
+    if rows != 6:
+        return m
+    two_left = builder.icmp_signed("==", builder.srem(m, I64(6)), I64(2))
+    pays = builder.and_(two_left, builder.icmp_signed(">=", m, I64(8)))
+    return builder.select(pays, builder.sub(m, I64(8)), m)
+
+
 def _tile(module: ir.Module, rows: int, tapped: bool, masked: bool) -> ir.Function:
     """rows x 2 vectors of C; `masked`: only the first `left` columns exist."""
     name = f"tile_{rows}{'_taps' if tapped else ''}{'_masked' if masked else ''}"
     if name in module.globals:
         return module.globals[name]
-    kinds = [I64] + ([] if tapped else [F32]) + [I64] * 9 + ([I64] * 2 if tapped else [])
+    kinds = [I64] + ([] if tapped else [F32]) + [I64] * 9 + ([I64] * 3 if tapped else [])
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
@@ -113,7 +124,9 @@ def _tile(module: ir.Module, rows: int, tapped: bool, masked: bool) -> ir.Functi
     memory = _Memory(builder, left if masked else None)
     totals: list[ir.Value] = [ir.Constant(memory.vector, None)] * (2 * rows)
     if tapped:
-        totals = _over_taps(builder, memory, totals, k, (a, ai, ak), (b, bk), *rest[9:])
+        taps, table, skip = rest[9:]
+        apart = _Memory(builder, left if masked else None, skip)
+        totals = _over_taps(builder, apart, totals, k, (a, ai, ak), (b, bk), taps, table)
     else:
         totals = _over_depth(builder, memory, totals, k, (a, ai, ak), (b, bk))
     if alpha is not None:
@@ -224,10 +237,11 @@ def _scalar(builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
 
 
 class _Memory:
-    """Loads and stores of two neighbouring vectors, of which perhaps only the first `left` lanes exist."""
+    """Loads and stores of two vectors, `skip` elements apart if any, of which perhaps only `left` lanes exist."""
 
-    def __init__(self, builder: ir.IRBuilder, left: ir.Value | None) -> None:
+    def __init__(self, builder: ir.IRBuilder, left: ir.Value | None, skip: ir.Value | None = None) -> None:
         self.builder, self.count = builder, lanes()
+        self.skip = builder.mul(skip, I64(4)) if skip is not None else None
         self.vector = ir.VectorType(F32, self.count)
         self.masks = None if left is None else [self._mask(left, v * self.count) for v in range(2)]
 
@@ -269,6 +283,8 @@ class _Memory:
 
     def _pointer(self, at: ir.Value, v: int) -> ir.Value:
         place = self.builder.add(at, I64(4 * self.count * v))
+        if v and self.skip is not None:
+            place = self.builder.add(place, self.skip)
         return self.builder.inttoptr(place, self.vector.as_pointer())
 
 
