@@ -15,7 +15,7 @@ class Memory:
     """Bytes by instruction. `arena` is what the plan takes, `live` the least that any plan could.
 
     Attributes:
-        arena, live, inputs, outputs, states: bytes.
+        arena, live, inputs, outputs, states: bytes. Most outputs lie in the arena, where it has room.
         timeline: bytes alive in the arena during each instruction, kernels' scratch space included.
         peak: the number of the instruction at which most is alive.
     """
