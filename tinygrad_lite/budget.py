@@ -20,8 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from tinygrad_lite import loops
-from tinygrad_lite.calls import Call, calls_of
-from tinygrad_lite.instructions import costs_of
+from tinygrad_lite.calls import Call, calls_of, costs_of
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.memory import Plan, plan

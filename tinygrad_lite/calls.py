@@ -24,7 +24,7 @@ from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Lowered, Scrat
 from tinygrad_lite.ir.native import Function
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.fuse import Group
-from tinygrad_lite.ir.schedule.place import Place, Placement
+from tinygrad_lite.ir.schedule.place import Place, Placement, is_virtual, root_of
 from tinygrad_lite.ir.schedule.schedule import Schedule
 
 GRAIN = 16  # flat loops are cut at whole cache lines of float32
@@ -186,3 +186,29 @@ def _call(low: Lowered, group: Group) -> Call:
     return Call(
         source, low.words, low.extent, low.reads, low.writes, low.work, group, low.kernel.label, grain, low.kernel
     )
+
+
+def costs_of(call: Call) -> tuple[int, int]:
+    """FLOPs of a call's group, and the bytes that cross its border: each operand and each stored result once.
+
+    What it reads of a larger storage is what its operands hold, at most the storage; a gather reads its result's size.
+    """
+    group = call.group
+    inside = {id(n) for n in group.nodes}
+    read: dict[int, int] = {}
+    for node, operand in _outside(group.nodes, inside):
+        root = root_of(operand)
+        size = min(operand.type.nbytes, root.type.nbytes)
+        if node.op.name in ("gather", "take_along") and operand is node.inputs[0]:
+            size = min(size, node.type.nbytes)
+        read[id(root)] = max(size, read.get(id(root), 0))
+    written = sum(n.type.nbytes for n in group.stored or group.nodes[-1:])
+    return sum(n.op.cost(n).flops for n in group.nodes), sum(read.values()) + written
+
+
+def _outside(nodes: list[Node], inside: set[int]) -> Iterator[tuple[Node, Node]]:
+    for node in nodes:
+        for operand in node.inputs:
+            root = root_of(operand)
+            if id(root) not in inside and not is_virtual(root):
+                yield node, operand

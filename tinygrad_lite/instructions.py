@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tinygrad_lite.calls import costs_of
 from tinygrad_lite.ir.kernels.text import kernel_text
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.reading import levels, phase_and_scope
-from tinygrad_lite.ir.schedule.place import is_virtual, root_of
 from tinygrad_lite.program import Call, Program
 
 
@@ -171,32 +170,6 @@ def home_of(nodes: list[Node]) -> tuple[str, str, str]:
         line = f"{node.location.file}:{node.location.line}" if node.location else ""
         weight[phase, ".".join(scope), line] += 1 + node.op.cost(node).flops
     return weight.most_common(1)[0][0]
-
-
-def costs_of(call: Call) -> tuple[int, int]:
-    """FLOPs of a call's group, and the bytes that cross its border: each operand and each stored result once.
-
-    What it reads of a larger storage is what its operands hold, at most the storage; a gather reads its result's size.
-    """
-    group = call.group
-    inside = {id(n) for n in group.nodes}
-    read: dict[int, int] = {}
-    for node, operand in _outside(group.nodes, inside):
-        root = root_of(operand)
-        size = min(operand.type.nbytes, root.type.nbytes)
-        if node.op.name in ("gather", "take_along") and operand is node.inputs[0]:
-            size = min(size, node.type.nbytes)
-        read[id(root)] = max(size, read.get(id(root), 0))
-    written = sum(n.type.nbytes for n in group.stored or group.nodes[-1:])
-    return sum(n.op.cost(n).flops for n in group.nodes), sum(read.values()) + written
-
-
-def _outside(nodes: list[Node], inside: set[int]) -> Iterator[tuple[Node, Node]]:
-    for node in nodes:
-        for operand in node.inputs:
-            root = root_of(operand)
-            if id(root) not in inside and not is_virtual(root):
-                yield node, operand
 
 
 def module_of(scope: str, depth: int) -> str:
