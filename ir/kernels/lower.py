@@ -50,6 +50,7 @@ class _Lowering(Accesses):
     def run(self, home: Mapping[int, Node]) -> Lowered:
         self._collect_accesses()
         self._merge_axes()
+        writes = {id(a.place.owner): a.place.owner for a in self.stores.values()}
         self._share_overwritten(home)
         self._choose_inner()
         self.phase = self._phases()
@@ -57,7 +58,6 @@ class _Lowering(Accesses):
         body = self.top.body
         kernel = Kernel(tuple(self.params), tuple(body), self._label())
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
-        writes = {id(a.place.owner): a.place.owner for a in self.stores.values()}
         work = sum(n.op.cost(n).flops + 2 * n.type.size for n in self.group.nodes)
         return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work)
 

@@ -70,7 +70,7 @@ def test_keys_and_values_that_lie_far_apart_are_gathered(length: int, causal: bo
     """Forward and backward start doing so at other lengths."""
 
     def step(x: tl.Tensor) -> tl.Tensor:
-        q, k, v = (t.view(2, length, 2, 8).transpose(1, 2) for t in (x * 2).split(16, 2))
+        q, k, v = (t.view(2, length, 2, 8).transpose(1, 2) for t in (x * 0.5).split(16, 2))
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         (out**2).sum().backward()
         return out.detach()
@@ -82,7 +82,7 @@ def test_keys_and_values_that_lie_far_apart_are_gathered(length: int, causal: bo
         eager += native
     compiled = tl.compile(step)
     np.testing.assert_allclose(compiled(native).numpy(), step(eager).numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(native.grad.numpy(), eager.grad.numpy(), rtol=1e-3, atol=2e-4)
+    np.testing.assert_allclose(native.grad.numpy(), eager.grad.numpy(), rtol=1e-3, atol=1e-5)
     sources = [c.source for c in compiled._latest().program.calls if c.group.kind == "attention"]
     assert ["k_rows" in source for source in sources] == [length > 500, True]
 
