@@ -12,6 +12,7 @@ import json
 import mmap
 import platform
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import Any
@@ -71,7 +72,7 @@ def link(object_code: bytes, symbol: str) -> Image:
         code += section.data()
     inside, outside = [], []
     for place, name, target, addend in _relocations(elf, symbols, starts):
-        if isinstance(target, int):
+        if target is not None:
             inside.append((place, target + addend))
         else:
             outside.append((place, name, addend))
@@ -81,7 +82,7 @@ def link(object_code: bytes, symbol: str) -> Image:
     return Image(bytes(code), starts[entry[0]["st_shndx"]] + entry[0]["st_value"], inside, outside)
 
 
-def _relocations(elf: Any, symbols: Any, starts: dict[int, int]) -> Any:
+def _relocations(elf: Any, symbols: Any, starts: dict[int, int]) -> Iterator[tuple[int, str, int | None, int]]:
     """(place, symbol, its offset in the code or None, addend) of every word that holds an address."""
     for section in elf.iter_sections("SHT_RELA"):
         if section["sh_info"] not in starts:
