@@ -318,7 +318,7 @@ class Model:
             change = self._best_change(dropped, target)
             if change is None:
                 break
-            dropped = dropped - change if change <= dropped else dropped | change
+            dropped = _toggled(dropped, change)
         if self.simulate(dropped)[0].max(initial=0) <= target:
             self._take_back(dropped, target)
         return dropped
@@ -345,9 +345,9 @@ class Model:
         now = self._excess(dropped, target)
         if now[0] <= 0 or not self.moves:
             return None
-        changed = (dropped - each if each <= dropped else dropped | each for each in self.moves)
-        rate, best = max((_rate(now, self._excess(then, target)), -i) for i, then in enumerate(changed))
-        return self.moves[-best] if rate > 0 else None
+        rates = [_rate(now, self._excess(_toggled(dropped, each), target)) for each in self.moves]
+        best = max(range(len(rates)), key=rates.__getitem__)
+        return self.moves[best] if rates[best] > 0 else None
 
     def _take_back(self, dropped: set[int], target: float) -> None:
         for i in sorted(dropped, key=lambda i: -sum(self.group_work.get(g, 0) for g in self.values[i].groups)):
@@ -397,6 +397,10 @@ class Model:
             for i, v in enumerate(self.values)
             if v.free and v.first <= cuts[-1] and not any(v.first <= c < v.last for c in cuts)
         }
+
+
+def _toggled(dropped: set[int], change: set[int]) -> set[int]:
+    return dropped - change if change <= dropped else dropped | change
 
 
 def _rate(now: tuple[float, int], then: tuple[float, int]) -> float:

@@ -184,11 +184,8 @@ class Capture:
             if tensor._base is not None or self.args_updated:
                 self._refuse_overlap(tensor, tensors)
         self._bind_states()
-        try:
-            program.execute(turns)
-        except Exception:
-            self._lose_gradients(tensors)
-            raise
+        self._lose_gradients(tensors)
+        program.execute(turns)
         serial = next_serial()
         for i in self.written:
             self.nodes[i].storage.written = serial
@@ -226,7 +223,7 @@ class Capture:
                 nodes[i] = node
 
     def _lose_gradients(self, tensors: list[Tensor]) -> None:
-        """After a run that failed: what nobody has looked at since the last one lay where this one wrote."""
+        """What nobody has looked at since the last run lies where this one writes, and goes even if it fails."""
         for grad in self.grads:
             if isinstance((target := grad.of(tensors))._grad, Unread):
                 target._grad = None

@@ -17,7 +17,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, is_in_place, is_virtual, root_of
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed
+from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, is_settled
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 WINDOW = 16  # elements that are reduced without a loop, each written out
@@ -109,7 +109,7 @@ class _Fusion:
         self.graph = graph
         self.overwrites = overwrites
         self.settled: dict[int, Group] = {}  # by the number of the kernel, where nodes have one
-        self.free = not any(n.kernel or is_recomputed(n) for n in graph.nodes)
+        self.free = not is_settled(graph)
         self.groups: list[Group] = []
         self.above: list[int] = []
         self.sums: list[set[frozenset[int]]] = []  # of each group: the axes over which its values are summed

@@ -10,7 +10,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.place import can_fail, is_view, root_of
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, late_nodes
+from tinygrad_lite.ir.schedule.rematerialise import is_settled, late_nodes
 
 SMALL = 8  # an operand that has fewer elements by this factor is kept at no cost worth counting
 LOOPS = (Kind.ELEMENTWISE, Kind.REDUCE)
@@ -18,7 +18,7 @@ LOOPS = (Kind.ELEMENTWISE, Kind.REDUCE)
 
 def inline(graph: Graph) -> Graph:
     """`graph` with a copy of each such value for each of its users in backward. A settled graph stays as it is."""
-    if any(n.kernel or is_recomputed(n) for n in graph.nodes):
+    if is_settled(graph):
         return graph
     late = late_nodes(graph)
     kept = {id(root_of(r)) for r in graph.results}

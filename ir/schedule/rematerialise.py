@@ -30,6 +30,11 @@ def is_recomputed(node: Node) -> bool:
     return node.location is not None and node.location.phase == RECOMPUTE
 
 
+def is_settled(graph: Graph) -> bool:
+    """Do nodes have their kernels, or their place in time, already?"""
+    return any(n.kernel or is_recomputed(n) for n in graph.nodes)
+
+
 def stays(node: Node) -> bool:
     """Must it not be computed again? Sums of floats, attention's too, and what can fail."""
     is_sum = node.op.name in ("sum", "prod", "attention_lse") and node.dtype.kind == "f"

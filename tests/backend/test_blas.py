@@ -2,6 +2,8 @@
 
 import ctypes
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -121,3 +123,19 @@ def test_single_threaded_restores_the_count():
 def test_unknown_dtype_is_refused():
     with pytest.raises(ValueError, match="no product of i32"):
         blas.matmul_kernel("i32", "rows")
+
+
+ALONE = """
+import sys
+from tinygrad_lite.backends.numba import blas
+found = blas.blas_address("sgemm"), blas.library_address("dgesv")
+assert "scipy.linalg" not in sys.modules
+import scipy.linalg.cython_blas, scipy.linalg.cython_lapack
+library = scipy.linalg.cython_blas, scipy.linalg.cython_lapack
+again = [blas._pointer(m.__pyx_capi__[n]) for m, n in zip(library, ("sgemm", "dgesv"))]
+assert again == list(found)
+"""
+
+
+def test_scipy_can_be_imported_after_its_functions_were_taken_alone():
+    subprocess.run([sys.executable, "-W", "error", "-c", ALONE], check=True)
