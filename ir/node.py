@@ -77,6 +77,7 @@ class Node:
         "holder",
         "inputs",
         "kernel",
+        "late",
         "location",
         "op",
         "order",
@@ -111,6 +112,7 @@ class Node:
         self.holder: Any = None
         self.kernel: Settled | None = None
         self.follows = False  # computed where its user is, not where its operands are: another hint
+        self.late = False  # in no kernel of forward, though it could be
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -125,7 +127,8 @@ class Node:
         if inputs == self.inputs:
             return self
         node = Node(self.op, inputs, self.attrs, self.type, self.location)
-        node.order, node.kernel, node.follows = self.order, self.kernel, self.follows
+        node.order, node.kernel = self.order, self.kernel
+        node.follows, node.late = self.follows, self.late
         return node
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,7 @@ from tinygrad_lite.program import usual_workers
 
 ATTEMPTS = 6  # real plans on the way to a budget
 NEAR = 0.9  # of a budget: no closer is looked for
+STEP = 0.01  # of a budget, by which at least less is asked for where a plan takes more
 LOW = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the plain arena to aim at, where a budget seems out of reach
 BYTE = 1.2  # units of work, while a byte crosses between core and memory; measured, as is
 ELEMENTWISE = 2  # by how much the estimate of a loop over elements exceeds that of a product of equal time
@@ -40,7 +41,8 @@ ROUNDS = 32  # in which the model lets go one value, or one part of many, after 
 
 @dataclass(frozen=True)
 class Policy:
-    """What the user asked for: checkpoint "sqrt", or a budget as a share of the plain arena (below 1) or in bytes."""
+    """What the user asked for: checkpoint "sqrt", or a budget in bytes, or as a share (up to 1) of what is taken by a
+    step that computes nothing twice."""
 
     checkpoint: str | None = None
     memory_budget: float | int | None = None
@@ -90,21 +92,33 @@ def apply(graph: Graph, policy: Policy, workers: int | None = None) -> Choice:
     Raises:
         BudgetError: no way was found to keep within the budget; the least that was found is named.
     """
-    plain = Planned(fresh(graph), workers)
-    settle(plain.schedule.graph, plain.schedule.groups)
-    model = Model(plain)
-    as_it_is = Choice(graph, plain.arena, plain.arena, 1.0)
     if policy.checkpoint:
+        plain = _settled(graph, workers)
+        model = Model(plain)
         choice = _choice(plain, model, model.cut(), policy)
-        return choice if choice.planned < plain.arena else as_it_is
-    budget = policy.bytes(plain.arena)
+        return choice if choice.planned < plain.arena else Choice(graph, plain.arena, plain.arena, 1.0)
+    whole = _settled(graph, workers, keep=True)
+    budget = policy.bytes(whole.arena)
+    if whole.arena <= budget:
+        return Choice(whole.schedule.graph, whole.arena, whole.arena, 1.0)
+    plain = _settled(graph, workers)
     if plain.arena <= budget:
-        return as_it_is
-    return _within(budget, plain, model, policy)
+        found = Choice(graph, plain.arena, plain.arena, 1.0)
+    else:
+        found = _within(budget, plain, whole.arena, policy)
+    return replace(found, plain=whole.arena, work=found.work * plain.work / max(1, whole.work))
 
 
-def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice:
-    """The cheapest choice whose plan keeps within the budget. The model is asked for less while the plan takes more."""
+def _settled(graph: Graph, workers: int | None, keep: bool = False) -> Planned:
+    planned = Planned(fresh(graph), workers, keep)
+    settle(planned.schedule.graph, planned.schedule.groups)
+    return planned
+
+
+def _within(budget: int, plain: Planned, whole: int, policy: Policy) -> Choice:
+    """The cheapest choice whose plan keeps within the budget, of which `whole` bytes are all. The model is asked for
+    less while the plan takes more."""
+    model = Model(plain)
     found: list[Choice] = []
     target, fits, fails = float(budget), 0.0, 0.0
     for _ in range(ATTEMPTS):
@@ -116,7 +130,8 @@ def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice
             fails = target
         if not fails or NEAR * budget < choice.planned <= budget or target <= 0:
             break
-        target = (fits + fails) / 2 if fits else target - 1.05 * (choice.planned - budget)
+        excess = max(1.05 * (choice.planned - budget), STEP * budget)
+        target = (fits + fails) / 2 if fits else target - excess
     fitting = [c for c in found if c.planned <= budget]
     if not fitting:  # the same for every budget, so that the least which is named can be had
         lowest = [model.cut(), *(model.let_go(share * plain.arena) for share in LOW)]
@@ -126,8 +141,8 @@ def _within(budget: int, plain: Planned, model: Model, policy: Policy) -> Choice
         return min(fitting, key=lambda c: c.work)
     least = min(plain.arena, *(c.planned for c in found))
     raise BudgetError(
-        f"{policy} asks for an arena of {budget:,} bytes; without recomputation it is {plain.arena:,}, and the least "
-        f"that was found is {least:,} bytes (memory_budget={math.ceil(1000 * least / plain.arena) / 1000}). Take a "
+        f"{policy} asks for an arena of {budget:,} bytes; without recomputation it is {whole:,}, and the least "
+        f"that was found is {least:,} bytes (memory_budget={math.ceil(1000 * least / whole) / 1000}). Take a "
         "larger budget, or a smaller batch"
     )
 
@@ -148,8 +163,8 @@ def price(call: Call) -> int:
 class Planned:
     """A graph as it would run: its schedule, calls, lives and plan of memory, without native code."""
 
-    def __init__(self, graph: Graph, workers: int | None = None) -> None:
-        self.schedule: Schedule = schedule(graph)
+    def __init__(self, graph: Graph, workers: int | None = None, keep: bool = False) -> None:
+        self.schedule: Schedule = schedule(graph, keep=keep)
         self.calls: list[Call] = calls_of(self.schedule)
         self.asked, self.workers = workers, workers or usual_workers(self.calls)  # as Program decides
         self.owners, self.lives = arena_lives(self.schedule, self.calls, self.workers)

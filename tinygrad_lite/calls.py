@@ -176,7 +176,7 @@ def _opaque(group: Group, placement: Placement) -> Call:
 
 def _lowered(group: Group, plan: Schedule) -> Lowered:
     if group.kind != "scatter":
-        return lower(group, plan.placement, plan.home)
+        return lower(group, plan.placement, plan.home | plan.over)
     return (lower_unwindow if group.nodes[0].op.name == "unwindow" else lower_scatter)(group, plan.placement)
 
 

@@ -379,8 +379,9 @@ def compile(
         verify: also run the reference interpreter at each call and raise where the two differ.
         checkpoint: "sqrt" cuts the forward pass into about √n segments, of which backward finds only the borders and
             computes the rest again; results keep their bits.
-        memory_budget: what the arena may take, as a share of what it would take (a float up to 1.0) or in bytes (an
-            int); backward computes again what is cheapest, until the rest fits.
+        memory_budget: what the arena may take, in bytes (an int) or as a share (a float up to 1.0) of what it takes
+            where all that backward reads is kept. Backward computes again what is cheapest, until the rest fits. By
+            default it does so only where that takes no time worth mentioning; 1.0 computes nothing twice.
 
     Raises:
         ValueError: another `checkpoint`, both of them, or a budget that is no share; at the first call, BudgetError, a

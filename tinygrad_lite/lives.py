@@ -13,6 +13,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.words import Scratch
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.memory import Life
+from tinygrad_lite.ir.schedule.reuse import storage
 from tinygrad_lite.ir.schedule.schedule import Schedule
 
 APART = 8  # calls
@@ -36,7 +37,7 @@ def arena_lives(schedule: Schedule, calls: Sequence[Call], workers: int) -> tupl
     outside = {id(n) for n in (*graph.args, *graph.states, *outputs, *large_constants(graph, calls))}
     outside |= set(schedule.home)
     span = loops.spans(calls)
-    owners, users = _users(calls)
+    owners, users = _users(calls, schedule.over)
     owners = [owner for owner in owners if id(owner) not in outside]
     lives = []
     for owner in owners:
@@ -53,7 +54,7 @@ def output_lives(schedule: Schedule, calls: Sequence[Call]) -> tuple[list[Node],
     """
     outputs = {id(schedule.placement[n].owner) for n in schedule.graph.outputs}
     span = loops.spans(calls)
-    everything, users = _users(calls)
+    everything, users = _users(calls, schedule.over)
     owners = [owner for owner in everything if id(owner) in outputs]
     starts = [loops.life(calls, users[id(owner)], span)[0] for owner in owners]
     lives = [
@@ -71,12 +72,12 @@ def timeline(lives: Sequence[Life], calls: int) -> np.ndarray[Any, Any]:
     return alive
 
 
-def _users(calls: Sequence[Call]) -> tuple[list[Node], dict[int, list[int]]]:
-    """The storages that calls touch, in order of first use; the numbers of these calls, by id."""
+def _users(calls: Sequence[Call], over: dict[int, Node]) -> tuple[list[Node], dict[int, list[int]]]:
+    """The storages that calls touch, those that take over others as one; in order of first use, and the calls by id."""
     users: dict[int, list[int]] = {}
     owners: dict[int, Node] = {}
     for i, call in enumerate(calls):
-        for owner in (*call.writes, *call.reads):
+        for owner in (storage(o, over) for o in (*call.writes, *call.reads)):
             users.setdefault(id(owner), []).append(i)
             owners[id(owner)] = owner
     return list(owners.values()), users

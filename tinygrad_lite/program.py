@@ -18,6 +18,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.words import Address, Check, Frame, Moving, Scratch, Status, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.schedule.memory import Plan, greatest_live, plan, take_in
+from tinygrad_lite.ir.schedule.reuse import storage
 from tinygrad_lite.ir.schedule.schedule import schedule
 from tinygrad_lite.lives import arena_lives, large_constants, output_lives
 from tinygrad_lite.runtime.arena import aligned, poison
@@ -101,6 +102,7 @@ class Program:
         for call in self.calls:
             call.scratch = [next(scratch) for w in call.words if isinstance(w, Scratch)]
         self._take_in_outputs()
+        self._take_over()
         base = self.arena.ctypes.data
         self.address |= {key: base + start for key, (start, _) in self.arena_range.items()}
 
@@ -113,6 +115,13 @@ class Program:
         self.lives = [*self.lives, *(life for _, life, _ in found)]
         offsets = (*self.plan.offsets, *(at for _, _, at in found))
         self.plan = Plan(offsets, self.plan.size, max(self.plan.live, greatest_live(self.lives)))
+
+    def _take_over(self) -> None:
+        over = self.schedule.over
+        for call in self.calls:
+            for owner in call.writes:
+                if id(owner) in over:
+                    self.arena_range[id(owner)] = self.arena_range[id(storage(owner, over))]
 
     # ---- work -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tinygrad_lite.ir.kernels.formulas import literal, text_of
-from tinygrad_lite.ir.kernels.nest import Let, Load, Pointer, Stmt
+from tinygrad_lite.ir.kernels.nest import Let, Load, Pointer, Stmt, Store
 from tinygrad_lite.ir.kernels.words import Address, Word
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
@@ -151,10 +151,10 @@ class Accesses:
         would find that they overlap, and take the loop an element at a time.
         """
         for node, store in self.stores.items():
-            state = home.get(id(store.place.owner))
+            operand = home.get(id(store.place.owner))
             for load in self.loads.values():
                 alike = load.strides == store.strides and load.place.view.offset == store.place.view.offset
-                if load.place.owner is state and load.tag == store.tag and load.index is None and alike:
+                if load.place.owner is operand and load.tag == store.tag and load.index is None and alike:
                     self.stores[node] = load
 
     def _choose_inner(self) -> None:
@@ -244,12 +244,21 @@ class Accesses:
         access = self.operand_access[id(node), position]
         if access.index is not None:
             return self._indirect(access, access.index, user or self.inner)
+        return self._loaded(access)
+
+    def _loaded(self, access: Access) -> str:
         level = self._level(access.strides)
         key = ("load", id(access))
         if key not in level.memo:
             make = self._generate if is_virtual(access.place.owner) else self._fetch
             level.memo[key] = make(access, level)
         return level.memo[key]
+
+    def _store(self, access: Access, value: str) -> None:
+        """Into memory in the innermost loop. What is overwritten is read first, for whoever asks for it later."""
+        if access.letter == "x":
+            self._loaded(access)
+        self.inner.body.append(Store(self._pointer(access), self._inner_index(access), value))
 
     def _size_word(self, owner: Node) -> str | None:
         """A constant that looks like a size, such as a mean's divisor: a word, so that another size is another word."""

@@ -34,7 +34,7 @@ CHUNK = "1024"
 
 
 def lower(group: Group, placement: Placement, home: Mapping[int, Node] | None = None) -> Lowered:
-    """The loop nest of a `loops` group; `home` says which storages are states' memory (Schedule.home)."""
+    """The loop nest of a `loops` group; `home`: which storages are others' memory (Schedule.home, .over)."""
     return _Lowering(group, placement).run(home or {})
 
 
@@ -209,8 +209,7 @@ class _Lowering(Accesses):
             name = self._accumulator(node) + ("c" if node in chunked else "")
             self.inner.body.extend(accumulate(node, name, self._operand(node, 0), self.axes[self.inner_axis].index))
         for node in stores:
-            value, access = self._full(node), self.stores[id(node)]
-            self.inner.body.append(Store(self._pointer(access), self._inner_index(access), value))
+            self._store(self.stores[id(node)], self._full(node))
         for node in saves:
             self.inner.body.append(Store(self._private_row(node), self.axes[self.inner_axis].index, self._full(node)))
         loops = self._inner_loop(bounds, chunked)
@@ -314,8 +313,7 @@ class _Lowering(Accesses):
     def _store_full(self) -> None:
         for node in self.group.stored:
             if self._is_full(node) and self.phase[id(node)] == self.current:
-                value, access = self._full(node), self.stores[id(node)]
-                self.inner.body.append(Store(self._pointer(access), self._inner_index(access), value))
+                self._store(self.stores[id(node)], self._full(node))
 
     def _closed(self, flat: bool) -> int:
         """Put the row into its loop, where there is one; how many there are to share."""

@@ -17,7 +17,7 @@ from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.place import can_fail, is_assembled, is_computed, is_in_place, is_virtual, root_of
-from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, is_settled
+from tinygrad_lite.ir.schedule.rematerialise import is_recomputed, is_settled, late_nodes
 
 MAX_NODES = 96  # a kernel larger than this compiles slowly and spills registers
 WINDOW = 16  # elements that are reduced without a loop, each written out
@@ -110,6 +110,7 @@ class _Fusion:
         self.overwrites = overwrites
         self.settled: dict[int, Group] = {}  # by the number of the kernel, where nodes have one
         self.free = not is_settled(graph)
+        self.late = late_nodes(graph) if any(n.late for n in graph.nodes) else set()
         self.groups: list[Group] = []
         self.above: list[int] = []
         self.sums: list[set[frozenset[int]]] = []  # of each group: the axes over which its values are summed
@@ -137,9 +138,23 @@ class _Fusion:
         if group is None:
             group = self._new(Group(_kind(node), len(self.above), _domain(node), _axes(node)))
         self._join(node, group, needed)
-        for operand, _ in () if node.follows else fusible_operands(node):
+        for operand, _ in fusible_operands(node):
+            if node.follows and not operand.follows:
+                continue
             other = self.of[id(operand)]
             if other is not group and self._mergeable(group, other):
+                self._merge(group, other)
+        if not node.follows and any(o.follows and o.late for o, _ in fusible_operands(node)):
+            self._meet(group)
+
+    def _meet(self, group: Group) -> None:
+        """Another group of copies from what `group` has copies from becomes one with it; but sums of columns, which
+        would store what rows are summed over."""
+        for index in set().union(*(self._readers_beside(n) for n in group.nodes if n.late)):
+            other = self.groups[index]
+            if other is group or group.is_column or other.is_column or not any(n.late for n in other.nodes):
+                continue
+            if self._mergeable(group, other):
                 self._merge(group, other)
 
     def _new(self, group: Group) -> Group:
@@ -216,13 +231,18 @@ class _Fusion:
         is merged with it later."""
         producers = [operand for operand, _ in fusible_operands(node) if not operand.follows]
         near = {g.index for operand in producers if (g := self.of.get(id(operand)))}
-        shared = {i for o in node.inputs if (r := root_of(o)).type.size > 1 for i in self.readers.get(id(r), ())}
+        shared = self._readers_beside(node)
         shared = {i for i in shared if not self._leads_elsewhere(node, self.groups[i])}
         for candidates in (near, shared - near):
             for index in sorted(candidates, reverse=True):
                 if self._legal(node, self.groups[index], needed):
                     return self.groups[index]
         return None
+
+    def _readers_beside(self, node: Node) -> set[int]:
+        """The groups that read what `node` reads. A constant is nothing that copies of different times should share."""
+        roots = [r for r in map(root_of, node.inputs) if r.type.size > 1 and not (node.late and is_virtual(r))]
+        return {i for r in roots for i in self.readers.get(id(r), ())}
 
     def _leads_elsewhere(self, node: Node, group: Group) -> bool:
         """Are `node` and the group's values summed, but over other axes? Together, one would be stored for its sums."""
@@ -245,7 +265,9 @@ class _Fusion:
 
     def _at_one_time(self, nodes: Iterable[Node]) -> bool:
         """May they be put into one kernel, as to when it runs? Copies only with copies that are due when they are."""
-        return self.free or len({(n.kernel, is_recomputed(n) and n.order) for n in nodes}) == 1
+        if self.free:
+            return not self.late or not any(n.late for n in nodes) or all(id(n) in self.late for n in nodes)
+        return len({(n.kernel, is_recomputed(n) and n.order) for n in nodes}) == 1
 
     def _may_overwrite(self, node: Node, group: Group) -> bool:
         """Memory is overwritten within a group only in a single pass, each element after its own readers."""

@@ -51,7 +51,8 @@ def fresh(graph: Graph) -> Graph:
 
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
         new = Node(node.op, inputs, node.attrs, node.type, node.location)
-        new.order, new.kernel, new.follows = node.order, node.kernel, node.follows
+        new.order, new.kernel = node.order, node.kernel
+        new.follows, new.late = node.follows, node.late
         return new
 
     return graph.rebuild(visit)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, register
+from tinygrad_lite.ir.schedule.again import again
 from tinygrad_lite.ir.schedule.fuse import Group, fuse, reads_same_element
 from tinygrad_lite.ir.schedule.inline import inline
 from tinygrad_lite.ir.schedule.place import (
@@ -25,6 +26,7 @@ from tinygrad_lite.ir.schedule.place import (
     overwritten_states,
     root_of,
 )
+from tinygrad_lite.ir.schedule.reuse import reuse
 from tinygrad_lite.ir.schedule.views import View
 
 COPY_OUT = register(
@@ -34,17 +36,19 @@ COPY_OUT = register(
 
 @dataclass
 class Schedule:
-    """`home` maps id(owner) → the state whose memory the owner's storage is."""
+    """Of an owner's id, `home` says the state in whose memory the storage is, `over` the storage that it takes over."""
 
     graph: Graph
     placement: Placement
     groups: list[Group]
     home: dict[int, Node] = field(default_factory=dict)
+    over: dict[int, Node] = field(default_factory=dict)
 
 
-def schedule(graph: Graph, leaves: dict[int, View] | None = None) -> Schedule:
-    """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous."""
-    graph = inline(graph)
+def schedule(graph: Graph, leaves: dict[int, View] | None = None, keep: bool = False) -> Schedule:
+    """Lay out, group and order `graph`; `leaves` are the views of its arguments where they do not lie contiguous. With
+    `keep`, what backward reads is kept, even where computing it again is as fast."""
+    graph = inline(graph if keep else again(graph))
     while True:
         legal, placement = legalise(graph, leaves)
         stray = _stray_results(legal, placement)
@@ -53,9 +57,10 @@ def schedule(graph: Graph, leaves: dict[int, View] | None = None) -> Schedule:
         graph = _copied_out(graph, stray)
     home, overwrites, late = _updates_in_place(legal, placement)
     if late:
-        return schedule(_copied_out(graph, late), leaves)
+        return schedule(_copied_out(graph, late), leaves, keep=True)
     groups = fuse(legal, overwrites)
-    return Schedule(legal, placement, groups, home)
+    over = {} if leaves else reuse(legal, groups, placement, set(home))
+    return Schedule(legal, placement, groups, home, over)
 
 
 def _stray_results(graph: Graph, placement: Placement) -> set[int]:
