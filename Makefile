@@ -5,7 +5,7 @@ TORCH_VENV := .venv-torch
 BIN := $(VENV)/bin
 WHEEL := $(VENV)/wheel
 TRAIN_ARGS ?=
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 BENCH_ARGS ?=
 
 .PHONY: venv train test test-all test-torch lint format bench gallery tables clean

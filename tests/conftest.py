@@ -1,4 +1,4 @@
-"""Makes `tests.ops.samples` importable however pytest is started, and lets parallel tests share the cores."""
+"""Makes `tests.ops.samples` importable however pytest is started, and lets parallel tests share cores and kernels."""
 
 import os
 import sys
@@ -17,4 +17,16 @@ def one_compiler_a_worker():
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("PYTEST_XDIST_WORKER"):
             patch.setattr("tinygrad_lite.backends.numba.compiler.processes", lambda missing: 0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory):
+    """A disk cache away from the user's, empty at first, which pytest's workers share: one compiles, all load."""
+    folder = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        folder = folder.parent
+    with pytest.MonkeyPatch.context() as patch:
+        if "TINYGRAD_LITE_CACHE_DIR" not in os.environ:
+            patch.setenv("TINYGRAD_LITE_CACHE_DIR", str(folder / "kernels"))
         yield

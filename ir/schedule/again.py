@@ -35,13 +35,16 @@ def again(graph: Graph) -> Graph:
 
 def _sources(graph: Graph, late: set[int]) -> dict[int, Node]:
     """id of a node → the one value, but for small ones, that it follows from element by element; itself, where there
-    is none. Nodes of backward are listed if loops compute them from forward's values."""
+    is none, and where it is a result and thus kept. Nodes of backward are listed if loops compute them from forward's
+    values."""
     source: dict[int, Node] = {}
+    kept = {id(root_of(r)) for r in graph.results}
     for node in graph.nodes:
         early = id(node) not in late or (is_virtual(node) and not node.inputs)
         ready = early or (node.op.kind in LOOPS and all(id(root_of(i)) in source for i in node.inputs))
         if ready and not is_view(node):
-            source[id(node)] = _source(node, source) or node
+            follows = None if id(node) in kept else _source(node, source)
+            source[id(node)] = follows or node
     return source
 
 
@@ -57,7 +60,8 @@ def _source(node: Node, source: dict[int, Node]) -> Node | None:
 def _chosen(graph: Graph, late: set[int], source: dict[int, Node]) -> set[int]:
     """ids of the sources to keep in place of what follows from them: that saves bytes, at few FLOPs."""
     read = _read_late(graph, late, source)
-    kept, work = defaultdict(int), defaultdict(int)
+    kept: dict[int, int] = defaultdict(int)
+    work: dict[int, int] = defaultdict(int)
     for node in graph.nodes:
         if (s := source.get(id(node))) is None or s is node:
             continue

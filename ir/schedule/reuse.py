@@ -31,7 +31,8 @@ def reuse(graph: Graph, groups: Sequence[Group], placement: Placement, fixed: se
     over: dict[int, Node] = {}
     taken: set[int] = set()
     for i, group in enumerate(groups):
-        if group.kind != "loops" or group.axes or (late and not _is_late(group, late)):
+        other = group.kind != "loops" or group.axes or 0 in group.shape
+        if other or (late and not _is_late(group, late)):
             continue
         free = [o for o in _whole_operands(group, placement) if last[id(o)] == i and id(o) not in fixed | taken]
         for node in group.stored:

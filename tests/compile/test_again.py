@@ -117,6 +117,22 @@ def test_what_is_small_is_kept():
     assert not any(n.late for g in step._latest().program.schedule.groups for n in g.nodes)
 
 
+def test_what_is_returned_is_not_computed_again(any_size):
+    tl.manual_seed(0)
+    first, second, x = nn.Linear(32, 64), nn.Linear(64, 32), tl.randn(*ROWS)
+
+    @tl.compile
+    def step(x):
+        first.zero_grad(), second.zero_grad()
+        hidden = nn.functional.gelu(first(x))
+        (second(hidden) ** 2).sum().backward()
+        return hidden.detach()
+
+    step(x)
+    copies = [n.op.name for g in step._latest().program.schedule.groups for n in g.nodes if n.late]
+    assert "erf" not in copies
+
+
 def test_what_saves_less_than_half_is_kept(any_size):
     """A relu's mask takes a byte an element: its input in place of mask and value would save one of five."""
     _, step = gradients(lambda: nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)), ROWS)

@@ -79,6 +79,13 @@ def test_a_loop_reads_all_of_an_element_before_it_writes():
     assert taken_over(compiled) >= 1
 
 
+def test_of_nothing_nothing_is_taken_over():
+    def fn(x, w):
+        return ((x @ w).exp() @ w).tanh().sum(0)
+
+    assert taken_over(compiled_as_eager(fn, X[:0], W)) == 0
+
+
 def test_arguments_outputs_and_states_are_not_taken_over():
     seen = tl.zeros(64, 64)
 

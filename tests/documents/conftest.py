@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tinygrad_lite as tl
-
-
-@pytest.fixture(autouse=True, scope="session")
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ.setdefault("TINYGRAD_LITE_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
 
 
 @pytest.fixture(params=["eager", "compiled"])
