@@ -78,6 +78,8 @@ class Explanation:
                 chosen = node.location.segment.startswith(_POLICIES)
                 again.setdefault(node.location.segment if chosen else "checkpoint()", []).append(node)
         found = {what: (nodes, self._why(what)) for what, nodes in again.items()}
+        late = [n for n in graph.nodes if n.late and is_computed(n)]
+        found["in passing"] = (late, "follow from one array, which is kept in their place, in kernels that run anyway")
         found["made from an element's number"] = (cheap, "cheaper to compute wherever it is read than to load")
         return {
             what: {

@@ -112,6 +112,12 @@ def test_copies_of_two_layers_are_made_at_two_times(any_size):
     assert sum(any(n.late and n.op.name == "erf" for n in g.nodes) for g in groups) == 3
 
 
+def test_explain_names_them(any_size):
+    _, step = gradients(feed_forward, ROWS)
+    found = step.explain().recomputed["in passing"]
+    assert found["values"] >= 5 and any("erf" in name for name in found["names"])
+
+
 def test_what_is_small_is_kept():
     _, step = gradients(feed_forward, ROWS)
     assert not any(n.late for g in step._latest().program.schedule.groups for n in g.nodes)
