@@ -6,6 +6,8 @@ takes its LLVM module before that, adds the entry point, and refuses code that c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -22,6 +24,7 @@ from numba.core.typed_passes import (
     NopythonTypeInference,
     PreLowerStripPhis,
 )
+from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, TranslateByteCode
 
 from . import intrinsics
@@ -80,6 +83,7 @@ PUBLIC = (
     "dgemm",
 )
 _names: dict[str, Any] = {}
+_signatures: dict[tuple[Any, ...], Any] = {}
 
 
 class CompileError(Exception):
@@ -124,11 +128,32 @@ def _flags() -> Any:
     return flags
 
 
+@contextmanager
+def _signatures_kept() -> Iterator[None]:
+    """Numba goes through all templates of an operator wherever it is used; here once for operands of some types, which
+    is a third of a kernel's time. Under Numba's lock, so that nobody else's functions are typed meanwhile."""
+    find = BaseFunction.get_call_type
+
+    def known(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return find(self, context, args, kws)
+        key = (self, *args)
+        if key not in _signatures:
+            _signatures[key] = find(self, context, args, kws)
+        return _signatures[key]
+
+    BaseFunction.get_call_type = known
+    try:
+        yield
+    finally:
+        BaseFunction.get_call_type = find
+
+
 def _lower(function: Any, symbol: str) -> tuple[ir.Module, str]:
     """The LLVM module of a kernel function, and the name of that function in it."""
     target = registry.cpu_target
     typing_context, target_context = target.typing_context, target.target_context
-    with global_compiler_lock:
+    with global_compiler_lock, _signatures_kept():
         library = _Library(target_context.codegen(), symbol)
         library.enable_object_caching()
         result = compiler.compile_extra(
