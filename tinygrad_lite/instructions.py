@@ -95,7 +95,6 @@ class Listing:
     def buffers(self) -> dict[int, Buffer]:
         """id(owner) → its memory, arena first, in order of first use."""
         program = self.program
-        lives = dict(zip(program.arena_range, program.lives, strict=False))
         users: dict[int, list[int]] = {}
         owners: dict[int, Node] = {}
         for i, call in enumerate(program.calls):
@@ -105,7 +104,7 @@ class Listing:
         taken: Counter[str] = Counter()
         made_by = self._writers()
         return {
-            key: self._buffer(owners[key], made_by.get(key, owners[key]), at, lives.get(key), taken)
+            key: self._buffer(owners[key], made_by.get(key, owners[key]), at, program.life_of.get(key), taken)
             for key, at in users.items()
         }
 
@@ -122,7 +121,11 @@ class Listing:
     def _buffer(self, owner: Node, made_by: Node, users: list[int], life: Any, taken: Counter[str]) -> Buffer:
         program, key = self.program, id(owner)
         scope = made_by.location.scope if made_by.location else ""
-        first, last = (life.lower, life.upper - 1) if life else (min(users), max(users))
+        over = program.schedule.over
+        alone = life and not any(o is owner for o in over.values())  # in its memory
+        first, last = (life.lower, life.upper - 1) if alone else (min(users), max(users))
+        if key in over:  # during the call that takes over, the memory is the operand's
+            first = min(first + 1, last)
         offset = program.arena_range[key][0] if key in program.arena_range else None
         if key in program.state_index:
             state = program.schedule.graph.states[program.state_index[key]]

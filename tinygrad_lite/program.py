@@ -98,6 +98,7 @@ class Program:
         self.arena = aligned(self.plan.size)
         places = zip(self.plan.offsets, self.lives, strict=True)
         self.arena_range = {id(o): (at, at + life.size) for o, (at, life) in zip(owners, places, strict=False)}
+        self.life_of = {id(o): life for o, life in zip(owners, lives, strict=False)}
         scratch = iter(self.plan.offsets[len(owners) :])
         for call in self.calls:
             call.scratch = [next(scratch) for w in call.words if isinstance(w, Scratch)]
@@ -112,6 +113,7 @@ class Program:
         places = zip(owners, lives, take_in(self.lives, self.plan, lives), strict=True)
         found = [(owner, life, at) for owner, life, at in places if at is not None]
         self.arena_range |= {id(owner): (at, at + life.size) for owner, life, at in found}
+        self.life_of |= {id(owner): life for owner, life, _ in found}
         self.lives = [*self.lives, *(life for _, life, _ in found)]
         offsets = (*self.plan.offsets, *(at for _, _, at in found))
         self.plan = Plan(offsets, self.plan.size, max(self.plan.live, greatest_live(self.lives)))

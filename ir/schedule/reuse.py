@@ -71,9 +71,9 @@ def _touches(groups: Sequence[Group], placement: Placement) -> tuple[dict[int, i
 
 def _touched(group: Group, placement: Placement) -> Iterator[Node]:
     inside = {id(n) for n in group.nodes}
+    for node in group.stored if group.kind == "loops" else group.nodes:
+        yield placement[node].owner
     for node in group.nodes:
-        if group.kind != "loops" or id(node) in {id(n) for n in group.stored}:
-            yield placement[node].owner
         for operand in node.inputs:
             if id(operand) not in inside:
                 yield from _read(placement[operand].owner, placement)
