@@ -23,7 +23,7 @@ from tinygrad_lite.ir.schedule.schedule import schedule
 from tinygrad_lite.lives import arena_lives, large_constants, output_lives
 from tinygrad_lite.runtime.arena import aligned, poison
 from tinygrad_lite.runtime.tape import Instruction, Tape, even_parts
-from tinygrad_lite.runtime.workers import get_num_threads, pool
+from tinygrad_lite.runtime.workers import entry_points, get_num_threads, pool
 
 Array = np.ndarray[Any, Any]
 
@@ -54,7 +54,7 @@ class Program:
 
     def _load(self) -> None:
         """Native code for every kernel."""
-        self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls})
+        self.kernels: Kernels = load_kernels({c.source: c.source for c in self.calls}, beside=entry_points())
 
     # ---- buffers ----------------------------------------------------------------------------------------
 

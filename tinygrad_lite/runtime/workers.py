@@ -145,12 +145,17 @@ def set_num_threads(n: int) -> None:
     _threads = n
 
 
+def entry_points() -> dict[str, str]:
+    """The sources of the pool's own kernels."""
+    return {"launch": expand(LAUNCH), "serve": expand(SERVE)}
+
+
 # ---- the pool -------------------------------------------------------------------------------------------
 class Pool:
     """Native entry points, barrier words and sleeping threads. `run` one job at a time, whichever thread asks."""
 
     def __init__(self) -> None:
-        kernels = load_kernels({"launch": expand(LAUNCH), "serve": expand(SERVE)})
+        kernels = load_kernels(entry_points())
         self.launch, self._serve = ENTRY(kernels["launch"]), ENTRY(kernels["serve"])
         self.lock = threading.RLock()
         self._memory = aligned(SEMAPHORES + MAX_WORKERS * (8 + SEMAPHORE_BYTES))

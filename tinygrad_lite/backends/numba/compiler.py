@@ -103,12 +103,16 @@ def _place(symbol: str, code: bytes) -> int:
     return engine().load(symbol, code)
 
 
-def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kernels:
+def load_kernels(
+    sources: Mapping[str, str], cache: Cache | None = None, beside: Mapping[str, str] | None = None
+) -> Kernels:
     """Native addresses of kernels by name; each source defines `kernel(args, lo, hi, worker)`.
 
-    Equal sources are one kernel. Raises frontend.CompileError, with the source in it, where one cannot be compiled.
+    Equal sources are one kernel. Those `beside` will be asked for soon: they are compiled in the same processes.
+    Raises frontend.CompileError, with the source in it, where one cannot be compiled.
     """
     kernels = Kernels({})
+    asked, sources = sources.keys(), {**(beside or {}), **sources}
     with _lock:
         cache = cache or Cache()
         keys = {name: kernel_key(source) for name, source in sources.items()}
@@ -118,8 +122,9 @@ def load_kernels(sources: Mapping[str, str], cache: Cache | None = None) -> Kern
         for name in sorted(sources, key=lambda name: keys[name] in elsewhere.processes):
             start = time.perf_counter()
             origin = _load(keys[name], sources[name], found, elsewhere, cache)
-            kernels.report.append(KernelReport(name, keys[name], origin, time.perf_counter() - start))
-        kernels.addresses.update({name: _addresses[key] for name, key in keys.items()})
+            if name in asked:
+                kernels.report.append(KernelReport(name, keys[name], origin, time.perf_counter() - start))
+        kernels.addresses.update({name: _addresses[keys[name]] for name in asked})
         cache.trim()
     return kernels
 
