@@ -43,7 +43,7 @@ def points(name: str, budgets: list[float], seconds: float) -> list[dict[str, An
     """A row a budget: bytes of the arena, milliseconds a step, work. All steps take turns while they are timed."""
     rows, runs = [], []
     reference: list[np.ndarray] = []
-    for budget in ("default", *budgets, "sqrt"):
+    for budget in ("default", *dict.fromkeys([1.0, *budgets]), "sqrt"):
         options = {"default": {}, "sqrt": {"checkpoint": "sqrt"}}.get(budget, {"memory_budget": budget})
         step, model, batch = make(name, **options)
         try:
@@ -113,7 +113,7 @@ def main() -> None:
         kept.write_text(json.dumps(rows, indent=1))
     for row in rows:
         if "error" in row:
-            print(f"{row['name']:10} {row['budget']!s:>5}  {row['error']}")
+            print(f"{row['name']:10} {row['budget']!s:>7}  {row['error']}")
             continue
         work = f"{row['work']:.3f} × work" if row["work"] else " " * 12
         print(

@@ -124,8 +124,10 @@ class Node:
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
         """The same operation on other inputs (of the same types), keeping its location."""
-        if inputs == self.inputs:
-            return self
+        return self if inputs == self.inputs else self.copy(inputs)
+
+    def copy(self, inputs: tuple[Node, ...]) -> Node:
+        """Another node of the same operation and location, with the scheduler's hints."""
         node = Node(self.op, inputs, self.attrs, self.type, self.location)
         node.order, node.kernel = self.order, self.kernel
         node.follows, node.late = self.follows, self.late

@@ -119,6 +119,7 @@ class Program:
         self.plan = Plan(offsets, self.plan.size, max(self.plan.live, greatest_live(self.lives)))
 
     def _take_over(self) -> None:
+        """What is written over an operand lies where that does."""
         over = self.schedule.over
         for call in self.calls:
             for owner in call.writes:

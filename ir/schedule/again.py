@@ -11,12 +11,11 @@ from collections import defaultdict
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind
+from tinygrad_lite.ir.schedule.inline import LOOPS, SMALL
 from tinygrad_lite.ir.schedule.place import can_fail, is_computed, is_view, is_virtual, root_of
 from tinygrad_lite.ir.schedule.rematerialise import is_settled, late_nodes
 
-SMALL = 8  # an operand that has fewer elements by this factor is kept at no cost worth counting
 WORTH = 1 << 20  # bytes that must be saved: what is smaller stays in caches
-LOOPS = (Kind.ELEMENTWISE, Kind.REDUCE)
 FLOPS = 8  # of copies for each byte that is saved, at most
 
 
@@ -178,6 +177,6 @@ def _copy(node: Node, inputs: list[Node], user: Node) -> Node:
 
 
 def _late(node: Node, inputs: tuple[Node, ...]) -> Node:
-    late = Node(node.op, inputs, node.attrs, node.type, node.location)
-    late.order, late.late = node.order, True
+    late = node.copy(inputs)
+    late.late = True
     return late

@@ -41,6 +41,11 @@ class Place:
     owner: Node
     view: View
 
+    @property
+    def is_whole(self) -> bool:
+        """Does the value fill the storage, row by row?"""
+        return self.view.is_contiguous and not self.view.offset and self.view.size == self.owner.type.size
+
 
 @dataclass
 class Placement:

@@ -48,14 +48,7 @@ def is_late(node: Node) -> bool:
 
 def fresh(graph: Graph) -> Graph:
     """The same graph of nodes that may be settled without anybody else noticing."""
-
-    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
-        new = Node(node.op, inputs, node.attrs, node.type, node.location)
-        new.order, new.kernel = node.order, node.kernel
-        new.follows, new.late = node.follows, node.late
-        return new
-
-    return graph.rebuild(visit)
+    return graph.rebuild(Node.copy)
 
 
 def settle(graph: Graph, groups: Sequence[Group]) -> None:

@@ -37,7 +37,7 @@ def reuse(graph: Graph, groups: Sequence[Group], placement: Placement, fixed: se
         free = [o for o in _whole_operands(group, placement) if last[id(o)] == i and id(o) not in fixed | taken]
         for node in group.stored:
             owner = placement[node].owner
-            if first[id(owner)] < i or id(owner) in fixed or not _is_whole(node, placement):
+            if first[id(owner)] < i or id(owner) in fixed or not placement[node].is_whole:
                 continue
             found = next((o for o in free if o.type.size == owner.type.size and o.dtype == owner.dtype), None)
             if found is not None:
@@ -95,15 +95,11 @@ def _whole_operands(group: Group, placement: Placement) -> list[Node]:
         for operand in node.inputs:
             if id(operand) in inside:
                 continue
-            owner = placement[operand].owner
-            plain = node.op.kind is Kind.ELEMENTWISE and operand.shape == group.shape and _is_whole(operand, placement)
+            place = placement[operand]
+            owner = place.owner
+            plain = node.op.kind is Kind.ELEMENTWISE and operand.shape == group.shape and place.is_whole
             if plain and owner.op.kind is not Kind.LEAF and not is_virtual(owner):
                 whole[id(owner)] = owner
             else:
                 other.add(id(owner))
     return [o for i, o in whole.items() if i not in other]
-
-
-def _is_whole(node: Node, placement: Placement) -> bool:
-    place = placement[node]
-    return place.view.is_contiguous and not place.view.offset and place.view.size == place.owner.type.size

@@ -70,11 +70,10 @@ def _stray_results(graph: Graph, placement: Placement) -> set[int]:
     inside = overwritten_states(graph)
     for i, result in enumerate(graph.results):
         at = placement[result]
-        whole = at.view.is_contiguous and not at.view.offset and at.view.size == at.owner.type.size
         written = is_computed(at.owner if i >= len(graph.outputs) else root_of(at.owner))
         if i >= len(graph.outputs) and at.owner is graph.updates[i - len(graph.outputs)].state:
             written = id(result) in inside
-        if not whole or not written or id(at.owner) in seen:
+        if not at.is_whole or not written or id(at.owner) in seen:
             stray.add(i)
         seen.add(id(at.owner))
     return stray
