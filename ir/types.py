@@ -112,8 +112,8 @@ def filling(value: Any, dtype: DType) -> Any:
 
 def converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """`array` in another dtype; 16-bit floats are reached through float32, as in PyTorch and in kernels."""
-    if dtype.is_half and array.dtype != np.float32:
-        array = array.astype(np.float32)
+    if array.dtype == bfloat16.numpy or (dtype.is_half and array.dtype != np.float32):
+        array = array.astype(np.float32)  # ml_dtypes makes 0 of what an integer does not hold, NumPy wraps it around
     return array.astype(dtype.numpy)
 
 

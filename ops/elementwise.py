@@ -12,7 +12,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Cost, Kind, Op, moved_bytes, only_bytes, register
 from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, TensorType, bool_, converted, int64, wrapped
-from tinygrad_lite.ops import movement
+from tinygrad_lite.ops import extremum, movement
 from tinygrad_lite.ops.later import special
 from tinygrad_lite.ops.leaf import constant
 from tinygrad_lite.ops.promote import Operand, get_default_dtype, result_type
@@ -128,14 +128,14 @@ POW = _op(
 MAXIMUM = _op(
     "maximum",
     _infer_same("maximum"),
-    np.maximum,
+    extremum.MAXIMUM.of,
     "maximum({0}, {1})",
     _by_input(lambda g, n: _to_winner(g, n, 0, GT), lambda g, n: _to_winner(g, n, 1, GT)),
 )
 MINIMUM = _op(
     "minimum",
     _infer_same("minimum"),
-    np.minimum,
+    extremum.MINIMUM.of,
     "minimum({0}, {1})",
     _by_input(lambda g, n: _to_winner(g, n, 0, LT), lambda g, n: _to_winner(g, n, 1, LT)),
 )
@@ -348,12 +348,12 @@ def power(a: Operand, b: Operand) -> Node:
 
 
 def maximum(a: Operand, b: Operand) -> Node:
-    """The larger operand; NaN wins."""
+    """The larger operand; NaN wins, and 0 over -0."""
     return _binary(MAXIMUM, a, b)
 
 
 def minimum(a: Operand, b: Operand) -> Node:
-    """The smaller operand; NaN wins."""
+    """The smaller operand; NaN wins, and -0 over 0."""
     return _binary(MINIMUM, a, b)
 
 

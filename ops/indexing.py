@@ -18,6 +18,7 @@ from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import TensorType, int64
 from tinygrad_lite.ops import create, elementwise, movement
 from tinygrad_lite.ops.elementwise import check_index
+from tinygrad_lite.ops.extremum import MAXIMUM, MINIMUM, Extremum
 
 Array = np.ndarray[Any, Any]
 
@@ -119,13 +120,14 @@ def _slice_update(base: Array, source: Array, **attrs: tuple[int, ...]) -> Array
     return out
 
 
-def _put_along_with(combine: np.ufunc) -> Callable[..., Array]:
-    def rule(base: Array, index: Array, source: Array, *, axis: int) -> Array:
-        out = base.copy()
-        combine.at(out, _along(index, axis), source)
-        return out
+def _put_along_mul(base: Array, index: Array, source: Array, *, axis: int) -> Array:
+    out = base.copy()
+    np.multiply.at(out, _along(index, axis), source)
+    return out
 
-    return rule
+
+def _put_along_extremum(of: Extremum) -> Callable[..., Array]:
+    return lambda base, index, source, *, axis: of.put(base, _along(index, axis), source)
 
 
 # ---- VJPs -------------------------------------------------------------------------------------------
@@ -254,11 +256,11 @@ PUT_ALONG: Op = _scatter(
     "put_along", _infer_put_along("put_along"), _put_along, _vjp_assignment(lambda: TAKE_ALONG, lambda: PUT_ALONG)
 )
 PUT_ALONG_MUL: Op = _scatter(
-    "put_along_mul", _infer_put_along("put_along_mul"), _put_along_with(np.multiply), _vjp_put_along_mul, _adds
+    "put_along_mul", _infer_put_along("put_along_mul"), _put_along_mul, _vjp_put_along_mul, _adds
 )
 PUT_ALONG_MAX, PUT_ALONG_MIN = (
-    _scatter(name, _infer_put_along(name), _put_along_with(combine), _vjp_put_along_extremum, _adds)
-    for name, combine in (("put_along_max", np.maximum), ("put_along_min", np.minimum))
+    _scatter(name, _infer_put_along(name), _put_along_extremum(of), _vjp_put_along_extremum, _adds)
+    for name, of in (("put_along_max", MAXIMUM), ("put_along_min", MINIMUM))
 )
 SLICE_UPDATE = _scatter("slice_update", _infer_slice_update, _slice_update, _vjp_slice_update)
 

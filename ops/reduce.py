@@ -16,7 +16,7 @@ from tinygrad_lite.ir.node import Node
 from tinygrad_lite.ir.op import Kind, Op, one_flop_an_input_element, register
 from tinygrad_lite.ir.record import record
 from tinygrad_lite.ir.types import DType, TensorType, bool_, int64
-from tinygrad_lite.ops import create, cumulate, elementwise, movement
+from tinygrad_lite.ops import create, cumulate, elementwise, extremum, movement
 
 Array = np.ndarray[Any, Any]
 Axes = int | Sequence[int] | None
@@ -130,8 +130,8 @@ PROD = _op(
     lambda x, *, axes: np.prod(x, axes, dtype=x.dtype, keepdims=True),
     _vjp_prod,
 )
-MAX = _op("max", _infer_extremum("max"), lambda x, *, axes: np.max(x, axes, keepdims=True), _vjp_extremum)
-MIN = _op("min", _infer_extremum("min"), lambda x, *, axes: np.min(x, axes, keepdims=True), _vjp_extremum)
+MAX = _op("max", _infer_extremum("max"), lambda x, *, axes: extremum.MAXIMUM.along(x, axes), _vjp_extremum)
+MIN = _op("min", _infer_extremum("min"), lambda x, *, axes: extremum.MINIMUM.along(x, axes), _vjp_extremum)
 ARGMAX = _op("argmax", _infer_arg("argmax"), _numpy_arg(np.argmax))
 ARGMIN = _op("argmin", _infer_arg("argmin"), _numpy_arg(np.argmin))
 ANY = _op("any", _infer_truth("any"), lambda x, *, axes: np.any(x, axes, keepdims=True))

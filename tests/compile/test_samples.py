@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compile.running import PlainProgram, assert_same, verify_program
+from tests.compile.running import PlainProgram, assert_same, is_exact, verify_program
 from tests.ops.samples import SAMPLES, Sample
 from tinygrad_lite.interpreter import evaluate
 from tinygrad_lite.ir.graph import Graph
@@ -50,5 +50,18 @@ def test_unjitted(sample):
 @pytest.mark.parametrize("sample", [*cases(compiled=True)])
 def test_compiled(sample):
     graph, arrays = graph_of(sample)
+    expected, _ = evaluate(graph, arrays)
+    assert_same(graph, Program(pipeline.run(graph)).run(arrays), expected)
+
+
+@pytest.mark.parametrize("sample", [*cases(compiled=True)])
+def test_compiled_of_zeros_and_ones_of_both_signs(sample):
+    graph, arrays = graph_of(sample)
+    if not all(is_exact(n) for n in graph.nodes):
+        pytest.skip("approximates, so signs of zeros are not held")
+    draw = np.random.default_rng(8).choice
+    arrays = [
+        draw([-1.0, -0.0, 0.0, 1.0], a.shape).astype(a.dtype) if dtype_of(a.dtype).kind == "f" else a for a in arrays
+    ]
     expected, _ = evaluate(graph, arrays)
     assert_same(graph, Program(pipeline.run(graph)).run(arrays), expected)

@@ -303,6 +303,28 @@ edge(
     note="-0.0 of both",
 )
 
+edge(
+    MINUS,
+    "`maximum`, `minimum` of 0 and -0, in either order",
+    "0.0 and -0.0",
+    lambda T, x, y: (T.maximum(x, y), T.minimum(x, y)),
+    [0.0, -0.0],
+    [-0.0, 0.0],
+    value=([0.0, 0.0], [-0.0, -0.0]),
+    torch=False,
+    note="either, by place and length",
+)
+edge(
+    MINUS,
+    "`amax`, `amin` of zeros",
+    "0.0 if one is, -0.0 if one is",
+    lambda T, x: (x.amax(1), x.amin(1)),
+    [[0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0]],
+    value=([0.0, 0.0, -0.0], [-0.0, -0.0, -0.0]),
+    torch=False,
+    note="either, by place and length",
+)
+
 # ---- very large and very small arguments ---------------------------------------------------------------------------
 
 FAR = "Large and small arguments of float32"

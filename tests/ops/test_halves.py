@@ -219,3 +219,12 @@ def test_training_step(tag):
         results.append([run(x).item() for _ in range(5)])
     np.testing.assert_allclose(*results, rtol=30 * float(tl.finfo(DTYPES[tag]).eps))
     assert results[0][-1] < results[0][0]
+
+
+@tags
+@pytest.mark.parametrize("wanted", [tl.uint8, tl.int8, tl.int16, tl.int32, tl.int64], ids=lambda d: d.name)
+def test_integers_are_reached_through_float32(tag, wanted):
+    x = tl.tensor([-1.0, 300.0, -300.0, -129.0, 40000.0, 65000.0] * 3).to(DTYPES[tag])
+    expected = x.float().to(wanted)
+    assert tl.equal(x.to(wanted), expected)
+    assert tl.equal(tl.compile(lambda x: x.to(wanted))(x), expected)
