@@ -45,6 +45,7 @@ class Call:
     label: str
     grain: int = 1
     kernel: Kernel | None = None  # the loop nest that `source` was emitted from
+    divisible: bool = True  # wherever it is cut at multiples of `grain`, its bits are the same
     parts: tuple[tuple[int, int], ...] = ()
     barrier: bool = False
     stop: bool = False  # after its barrier the run ends if the error cell is set
@@ -90,7 +91,11 @@ def _product(
     owners = tuple(p.owner for p in places)
     words, sizes, kernel = _product_words(tag, shape, addresses, matrix, batch, strides)
     split, extent = _split_of(math.prod(batch), *sizes)
-    return Call(kernel(split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}")
+    ours = kernel is packed.packed_kernel
+    return Call(
+        kernel(split), tuple(words), extent, owners[:2], owners[2:], work, group, f"matmul_{split}",
+        grain=packed.grain(split) if ours else 1, divisible=ours,
+    )  # fmt: skip
 
 
 def _product_words(

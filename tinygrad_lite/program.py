@@ -176,11 +176,14 @@ class Program:
         if self.workers == 1:
             return ((0, call.extent),)
         if call.extent > 1 and call.work >= self.smallest:
-            return even_parts(call.extent, self.workers, min(call.grain, max(1, call.extent // self.workers)))
+            return even_parts(call.extent, self.workers, self._grain(call))
         holders = {_holder(c) for c in rivals}
         holder = holders.pop() if len(holders) == 1 else None
         chosen = holder if holder is not None else load.index(min(load))
         return tuple((0, call.extent) if w == chosen else (0, 0) for w in range(self.workers))
+
+    def _grain(self, call: Call) -> int:
+        return min(call.grain, max(1, call.extent // self.workers))
 
     def _assemble(self) -> None:
         """Argument words of every call, and the tape. State addresses are patched when they become known."""
@@ -199,7 +202,9 @@ class Program:
                 places: Any = start + j + pitches[i] * runs if call.frames else start + j
                 self.words[places] = self._word(word, places, scratch, call.frames)
             address = self.words.ctypes.data + 8 * start
-            instructions.append(Instruction(self.kernels[call.source], address, call.parts, call.barrier, call.stop))
+            grain = self._grain(call) if call.divisible and _holder(call) is None else 0
+            kernel = self.kernels[call.source]
+            instructions.append(Instruction(kernel, address, call.parts, call.barrier, call.stop, grain))
         numbers, run = loops.rows(self.calls)
         last = np.array([loops.trips(c.frames) - 1 for c in self.calls], np.int64)
         order = numbers, 8 * np.array(pitches, np.int64)[numbers] * run, (run == last[numbers]).astype(np.int64)

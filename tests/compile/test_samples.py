@@ -20,6 +20,7 @@ from tinygrad_lite.ir.record import mode
 from tinygrad_lite.ir.types import dtype_of
 from tinygrad_lite.ops.leaf import input
 from tinygrad_lite.program import Program
+from tinygrad_lite.runtime.workers import pool
 
 
 def graph_of(sample: Sample) -> tuple[Graph, list[np.ndarray]]:
@@ -52,6 +53,19 @@ def test_compiled(sample):
     graph, arrays = graph_of(sample)
     expected, _ = evaluate(graph, arrays)
     assert_same(graph, Program(pipeline.run(graph)).run(arrays), expected)
+
+
+@pytest.mark.parametrize("sample", [pytest.param(samples[0], id=name) for name, samples in SAMPLES.items()])
+def test_the_same_bits_however_divided(sample):
+    graph, arrays = graph_of(sample)
+    program = Program(pipeline.run(graph), workers=3)
+    found = []
+    for shares in ([1 / 3] * 3, [0.1, 0.7, 0.2], [0.55, 0.05, 0.4]):
+        pool().divide(shares)
+        found.append(program.run(arrays))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("sample", [*cases(compiled=True)])

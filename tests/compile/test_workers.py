@@ -19,6 +19,7 @@ from tinygrad_lite.ir.passes import pipeline
 from tinygrad_lite.models.gpt import GPT, GPTConfig
 from tinygrad_lite.nn import functional as F
 from tinygrad_lite.program import Program
+from tinygrad_lite.runtime.workers import pool
 
 Step = Callable[[tl.Tensor, tl.Tensor], tl.Tensor]
 
@@ -89,6 +90,18 @@ def test_the_same_bits_for_a_number_of_workers(build, divided):
     for workers in (2, 3):
         for a, b in zip(found[workers], found[1], strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("build", [pytest.param(gpt, marks=pytest.mark.slow), convolutional])
+def test_the_same_bits_however_the_work_is_divided(build, divided):
+    divided(3)
+    found = []
+    for shares in ([1 / 3] * 3, [0.1, 0.6, 0.3], [0.45, 0.05, 0.5]):
+        pool().divide(shares)
+        found.append(trained(build))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 class Planned(Program):

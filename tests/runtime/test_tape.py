@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinygrad_lite.backends.numba.compiler import load_kernels
 from tinygrad_lite.runtime import workers
@@ -28,9 +30,30 @@ def kernel(args, lo, hi, worker):
 """
 
 
+COUNT = """
+def kernel(args, lo, hi, worker):
+    w = i64_at(args)
+    for i in range(lo, hi):
+        w[i] += 1
+"""
+UNEVEN = """
+def kernel(args, lo, hi, worker):
+    w = i64_at(args)
+    for i in range(lo, hi):
+        for k in range(w[worker]):
+            w[8 + 8 * worker] += atomic_load(args) & 1
+"""
+
+
 @pytest.fixture(scope="module")
 def kernels():
-    return load_kernels({"add": ADD, "spin": SPIN})
+    return load_kernels({"add": ADD, "spin": SPIN, "count": COUNT, "uneven": UNEVEN})
+
+
+@pytest.fixture
+def pool():
+    yield workers.pool()
+    workers.pool().divide([0.5, 0.5])
 
 
 def reversing_tape(kernels, n, steps, count):
@@ -40,6 +63,27 @@ def reversing_tape(kernels, n, steps, count):
     parts = even_parts(n, count)
     tape = Tape([Instruction(kernels["add"], args[i % 2].ctypes.data, parts) for i in range(steps)], count)
     return tape, buffers, args
+
+
+@settings(deadline=None)  # the first example starts the pool
+@given(st.integers(1, 200), st.integers(1, 40), st.lists(st.floats(0.05, 1), min_size=2, max_size=5))
+def test_however_divided_each_element_has_one_worker(kernels, extent, grain, speeds):
+    counts = np.zeros(extent, np.int64)
+    parts = even_parts(extent, len(speeds), grain)
+    tape = Tape([Instruction(kernels["count"], counts.ctypes.data, parts, grain=grain)], len(speeds))
+    workers.pool().divide([s / sum(speeds) for s in speeds])
+    tape.run()
+    assert (counts == 1).all()
+
+
+def test_the_faster_worker_gets_more(kernels, pool):
+    words = np.array([10, 30, *[0] * 30])  # turns an element
+    instruction = Instruction(kernels["uneven"], words.ctypes.data, ((0, 4000), (4000, 8000)), grain=16)
+    tape = Tape([instruction] * 20, 2)
+    pool.divide([0.5, 0.5])
+    for _ in range(100):
+        tape.run()
+    assert pool.shares(2)[0] > 0.6
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

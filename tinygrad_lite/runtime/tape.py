@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arena import aligned
-from .workers import pool
+from .workers import ROW, pool
 
-ROW, SHARE = 5, 8  # int64 words of a row, and of a worker's entry in the job
+SHARE = 8  # int64 words of a worker's entry in the job
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Instruction:
 
     `address` is the kernel's, `args_address` that of its int64 words. After a `barrier` every worker sees what was
     written before it; a run ends with one anyway. After a `stop` (and its barrier) the run ends if the error cell is
-    set.
+    set. With a `grain` the parts say how many there are, and where they are cut changes from run to run, at multiples
+    of it: each worker gets what it does in the time that the others take for theirs.
     """
 
     address: int
@@ -27,6 +28,15 @@ class Instruction:
     parts: tuple[tuple[int, int], ...]
     barrier: bool = True
     stop: bool = False
+    grain: int = 0
+
+    def words(self, worker: int) -> tuple[int, ...]:
+        """A row of the tape."""
+        low, high = self.parts[worker]
+        if self.grain:
+            high = self.parts[-1][1]
+            low = -(-high // self.grain)
+        return self.address, self.args_address, low, high, self.grain, self.barrier + 2 * self.stop
 
 
 def even_parts(extent: int, workers: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
@@ -66,12 +76,12 @@ class Tape:
         self._job = aligned(8 * SHARE * workers).view(np.int64).reshape(workers, SHARE)
         numbers, further, stops = self.order
         for worker in range(workers):
-            table = [(i.address, i.args_address, *i.parts[worker], i.barrier + 2 * i.stop) for i in self.instructions]
+            table = [i.words(worker) for i in self.instructions]
             rows = self._rows[worker]
             rows[...] = np.array(table, np.int64).reshape(-1, ROW)[numbers]
             rows[:, 1] += further
-            rows[:, 4] &= 1 + 2 * stops
-            rows[-1:, 4] &= 2  # a run ends with a barrier anyway
+            rows[:, 5] &= 1 + 2 * stops
+            rows[-1:, 5] &= 2  # a run ends with a barrier anyway
             self._job[worker, :5] = (self._rows[worker].ctypes.data, count, counters[worker].ctypes.data, error_cell, 1)
         self._job_address: int = self._job.ctypes.data
 

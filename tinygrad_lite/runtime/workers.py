@@ -11,7 +11,10 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from tinygrad_lite.backends.numba.compiler import load_kernels
 
@@ -22,42 +25,82 @@ SEMAPHORE_BYTES = 32  # sem_t; macOS has handles instead
 # Bytes from the pool's start. Words that different threads write lie in different cache lines.
 ARRIVED, GENERATION, JOB, WORKERS, SEMAPHORES = 0, 64, 128, 136, 256
 YIELD, WAIT, POST = 24, 25, 26  # words that hold functions of the operating system
+CUTS = SEMAPHORES + MAX_WORKERS * (8 + SEMAPHORE_BYTES)  # where shares begin and end, of WHOLE
+SPEEDS = CUTS + 8 * (MAX_WORKERS + 8)  # each worker's share as a float64
+SPENT = SPEEDS + 8 * MAX_WORKERS  # each worker's cycles in divisible rows since the last barrier, a cache line each
+POOL_BYTES = SPENT + 64 * MAX_WORKERS
+WHOLE = 1 << 16
+ROW = 6  # words of a row of the tape
+BRIEF, LONG = 20_000, 3_000_000  # cycles: less says nothing of a worker's speed, this much half of all
+MOST, LEAST = 0.5, 0.25  # what of a delay counts; a worker's smallest share, of an even one
 SPINS = 2000  # under 2 µs; then the core goes to whoever else needs it, perhaps a worker
 
 # One worker's share of a tape. Job, 64 bytes a worker: rows, count, ticks, error cell, turns. Row: kernel, args, lo,
-# hi, and 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later instruction
-# sets it.
-SHARE = """\
+# hi, grain, and 1 for a barrier + 2 for an end of the run if the error cell is set: all see alike, for no later
+# instruction sets it. With a grain, lo is how many grains there are and hi how many elements, to divide by the cuts.
+SHARE = f"""\
 share = i64_at(job + 64 * worker)
 rows, count, turns = share[0], share[1], share[4]
 spent = i64_at(share[2])
+cuts = i64_at(pool + {CUTS})
+divisible = i64(0)
 now = ticks()
 while turns > 0:
     turns -= 1
     for i in range(count):
-        row = i64_at(rows + 40 * i)
-        if row[2] < row[3]:
-            call_kernel(row[0], row[1], row[2], row[3], worker)
+        row = i64_at(rows + {8 * ROW} * i)
+        low, high, grain = row[2], row[3], row[4]
+        if grain > 0:
+            low, extent = (low * cuts[worker] + {WHOLE // 2}) // {WHOLE} * grain, high
+            high = minimum((row[2] * cuts[worker + 1] + {WHOLE // 2}) // {WHOLE} * grain, extent)
+        if low < high:
+            call_kernel(row[0], row[1], low, high, worker)
         start = now
         now = ticks()
         spent[i] += now - start
-        if row[4] & 1 != 0 and workers > 1:
+        if grain > 0:
+            divisible += now - start
+        if row[5] & 1 != 0 and workers > 1:
             BARRIER
             start = now
             now = ticks()
             spent[count + i] += now - start
-        if row[4] & 2 != 0 and i64_at(share[3])[0] != 0:
+        if row[5] & 2 != 0 and i64_at(share[3])[0] != 0:
             turns = 0
             break
     if turns > 0 and workers > 1:
         BARRIER
         now = ticks()
 """
+# Cores are not equally fast: of two kinds, or busy with something else too. What a worker took longer than the others
+# since the last barrier makes its share smaller, by a little where that was a short time. Done by one while all wait.
+DIVIDE = f"""\
+least, total = divisible, i64(0)
+for v in range(workers):
+    took = i64_at(pool + {SPENT} + 64 * v)[0]
+    least, total = minimum(least, took), total + took
+if least > {BRIEF}:
+    trust = f64(least) / f64(least + {LONG})
+    speeds, whole = f64_at(pool + {SPEEDS}), f64(0)
+    for v in range(workers):
+        late = f64(i64_at(pool + {SPENT} + 64 * v)[0] * workers) / f64(total) - f64(1)
+        speeds[v] = maximum(speeds[v] * (f64(1) - trust * minimum(late, f64({MOST}))), f64({LEAST}) / f64(workers))
+        whole += speeds[v]
+    so_far, cuts = f64(0), i64_at(pool + {CUTS})
+    for v in range(workers):
+        speeds[v] /= whole
+        so_far += speeds[v]
+        cuts[v + 1] = minimum(i64(so_far * f64({WHOLE}) + f64(0.5)), {WHOLE})
+    cuts[workers] = {WHOLE}
+"""
 # The last to arrive opens the barrier by a new generation. Pauses are rare: a hypervisor takes a loop of them for a
 # lost lock and stops the virtual CPU, which made a barrier cost 6 µs instead of 0.3.
 BARRIER = f"""\
 generation = atomic_load(pool + {GENERATION})
+i64_at(pool + {SPENT} + 64 * worker)[0] = divisible
 if atomic_add(pool + {ARRIVED}, 1) == workers - 1:
+    if divisible > {BRIEF}:
+        DIVIDE
     atomic_store(pool + {ARRIVED}, 0)
     atomic_add(pool + {GENERATION}, 1)
 else:
@@ -68,6 +111,7 @@ else:
             call_plain(w[{YIELD}])
         elif spins & 63 == 0:
             pause()
+divisible = i64(0)
 """
 # The caller's part, as worker 0: args is the pool, lo the job, hi the number of workers.
 LAUNCH = f"""\
@@ -100,7 +144,7 @@ ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)  # calls release the GIL
 
 def expand(source: str) -> str:
     """Put the shared parts in place of the lines that name them."""
-    for name, part in (("SHARE", SHARE), ("BARRIER", BARRIER)):
+    for name, part in (("SHARE", SHARE), ("BARRIER", BARRIER), ("DIVIDE", DIVIDE)):
         lines = []
         for line in source.splitlines():
             indent = line[: len(line) - len(line.lstrip())]
@@ -158,9 +202,11 @@ class Pool:
         kernels = load_kernels(entry_points())
         self.launch, self._serve = ENTRY(kernels["launch"]), ENTRY(kernels["serve"])
         self.lock = threading.RLock()
-        self._memory = aligned(SEMAPHORES + MAX_WORKERS * (8 + SEMAPHORE_BYTES))
+        self._memory = aligned(POOL_BYTES)
         self.address: int = self._memory.ctypes.data
         self._started = 1  # worker 0 is the caller
+        self._cuts, self._speeds = self._memory[CUTS:SPEEDS].view("int64"), self._memory[SPEEDS:SPENT].view("float64")
+        self._divided = 0  # among so many workers
         self._words = self._memory[: SEMAPHORES + 8 * MAX_WORKERS].view("int64")
         self._system = ctypes.CDLL(None)
         wait, post = _SEMAPHORE_FUNCTIONS
@@ -172,7 +218,21 @@ class Pool:
         with self.lock:
             if workers > self._started:
                 self._start(workers)
+            if workers > 1 and workers != self._divided:
+                self.divide([1 / workers] * workers)
             self.launch(self.address, job, workers, 0)
+
+    def divide(self, shares: Sequence[float]) -> None:
+        """Let the workers begin with these shares of divisible instructions; they sum to 1."""
+        with self.lock:
+            self._divided = len(shares)
+            self._speeds[: len(shares)] = shares
+            self._cuts[0] = 0
+            self._cuts[1 : len(shares) + 1] = np.rint(np.cumsum(shares) * WHOLE)
+
+    def shares(self, workers: int) -> list[float]:
+        """What part of divisible instructions each worker now gets."""
+        return [float(s) for s in np.diff(self._cuts[: workers + 1]) / WHOLE]
 
     def _start(self, workers: int) -> None:
         """Interrupted half-way, this may start a worker twice, which is harmless: one post wakes one of the two."""

@@ -123,6 +123,12 @@ def packed_kernel(split: str) -> str:
     )
 
 
+def grain(split: str) -> int:
+    """Shares of [lo, hi) are multiples of it, so that tiles are whole."""
+    tile = _tile()
+    return {"rows": tile.rows, "cols": tile.width, "batch": 1}[split]
+
+
 def packed_words(
     sizes: tuple[int, int, int],
     addresses: Sequence[Any],
