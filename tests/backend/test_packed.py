@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tinygrad_lite.backends.numba import packed, plain
+from tinygrad_lite.backends.numba import packed, plain, tile
 from tinygrad_lite.backends.numba.compiler import load_kernels
 
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
@@ -71,6 +71,30 @@ LAYOUTS = list(itertools.product((False, True), repeat=3))
 def test_small_products(kernels, split, sizes, batch):
     for layout in LAYOUTS:
         check(kernels[split][0], split, sizes, batch, layout)
+
+
+PANELS = """
+def kernel(args, lo, hi, worker):
+    w = i64_at(args)
+    height = {height}
+    for t in range(lo, hi):
+        tile_panels(w[0], w[1], w[2], w[3], w[4])
+"""
+
+
+@pytest.mark.parametrize(("lanes", "height"), [(8, 6), (16, 8)])
+def test_panels(monkeypatch, lanes, height):
+    monkeypatch.setattr(tile, "lanes", lambda: lanes)
+    function = KERNEL(load_kernels({"panels": PANELS.format(height=height)})["panels"])
+    for rows, columns in itertools.product((0, 1, 2, 7), range(70)):
+        source = np.arange(rows * (columns + 3), dtype=np.float32).reshape(rows, columns + 3)[:, :columns]
+        panels = -(-columns // height)
+        target = np.full(panels * rows * height + 8, -1, np.float32)
+        words = np.array([rows, columns, source.ctypes.data, columns + 3, target.ctypes.data])
+        function(words.ctypes.data, 0, 1, 0)
+        found = target[:-8].reshape(panels, rows, height).transpose(1, 0, 2).reshape(rows, panels * height)
+        np.testing.assert_array_equal(found[:, :columns], source)
+        assert (target[-8:] == -1).all()
 
 
 @pytest.mark.parametrize("split", ["rows", "cols"])

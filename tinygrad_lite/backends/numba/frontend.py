@@ -50,6 +50,7 @@ PUBLIC = (
     "tile_taps",
     "tile_transpose",
     "tile_copy",
+    "tile_panels",
     "maximum",
     "minimum",
     "floordiv",

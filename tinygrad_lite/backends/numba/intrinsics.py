@@ -343,6 +343,7 @@ tile_matmul = fixed(_in_module(tile.tile_matmul), void, int64, int64, int64, typ
 tile_taps = fixed(_in_module(tile.tile_taps), void, *[int64] * 14)
 tile_transpose = fixed(_in_module(tile.tile_transpose), void, *[int64] * 6)
 tile_copy = fixed(_in_module(tile.tile_copy), void, *[int64] * 6)
+tile_panels = fixed(_in_module(tile.tile_panels), void, *[int64] * 5)
 
 
 # ---- threads and calls ----------------------------------------------------------------------------

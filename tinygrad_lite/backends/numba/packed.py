@@ -61,12 +61,12 @@ def kernel(args, lo, hi, worker):
                 end = minimum(begin + reach, k)
                 for p in range(begin, end, {depth}):
                     depth = minimum({depth}, end - p)
-                    for i in range(top, bottom, {tile}):
-                        high = minimum({tile}, bottom - i)
-                        at = left + 4 * ((p - begin) * tall + (i - top) * depth)
-                        if ai == 1:
-                            tile_copy(depth, high, x + 4 * (i + p * ak), ak, at, {tile})
-                        else:
+                    if ai == 1:
+                        tile_panels(depth, bottom - top, x + 4 * (top + p * ak), ak, left + 4 * (p - begin) * tall)
+                    else:
+                        for i in range(top, bottom, {tile}):
+                            high = minimum({tile}, bottom - i)
+                            at = left + 4 * ((p - begin) * tall + (i - top) * depth)
                             {pack_rows}
                 for j in range(from_column, to_column, {width}):
                     wide = minimum({width}, to_column - j)

@@ -375,6 +375,12 @@ def tile_copy(m: int, n: int, source: int, ls: int, target: int, lt: int) -> Non
     _strided(target, (m, n), (lt, 1))[...] = _strided(source, (m, n), (ls, 1))
 
 
+def tile_panels(m: int, n: int, source: int, ls: int, target: int) -> None:
+    high = 8 if lanes() == 16 else 6
+    for c in range(0, n, high):
+        tile_copy(m, min(high, n - c), source + 4 * c, ls, target + 4 * m * c, high)
+
+
 def call_kernel(fn: int, args: int, lo: int, hi: int, worker: int) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(fn)(args, lo, hi, worker)
 
@@ -429,6 +435,7 @@ def kernel_names() -> dict[str, Any]:
             tile_taps,
             tile_transpose,
             tile_copy,
+            tile_panels,
             maximum,
             minimum,
             floordiv,

@@ -13,6 +13,7 @@ from .cpu import lanes
 from .values import F32, I32, I64
 
 I1 = ir.IntType(1)
+HALF, TOGETHER = 8, 4  # floats copied at a time; panels filled at a time: 32 floats are two lines
 UNROLL = 4  # steps along k in one turn of the loop, in whole tiles of full height
 
 
@@ -335,6 +336,70 @@ def _copy_column(
     start, end = (builder.add(builder.add(at, builder.mul(row.index, step)), skip) for at, step in (source, target))
     memory.store(memory.load(start, 0), end, 0)
     row.end()
+
+
+def tile_panels(module: ir.Module) -> ir.Function:
+    """The function (m, n, source, ls, target): rows of n elements, ls apart, as panels of a tile's height.
+
+    target[c, i, j] = source[i, height c + j]; the last panel is as large as the others and perhaps not full.
+    """
+    name = "tile_panels"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 5), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    m, n, source, ls, target = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    height, column, pitch = _rows()[0], builder.mul(m, I64(4)), builder.mul(ls, I64(4))
+
+    def place(first: ir.Value) -> tuple[ir.Value, ir.Value]:
+        return builder.add(source, builder.mul(first, I64(4))), builder.add(target, builder.mul(first, column))
+
+    start: ir.Value = I64(0)
+    for count in (TOGETHER, 1):
+        panels = _Loop(builder, start, n, count * height, (count - 1) * height + HALF)
+        _copy_panels(builder, count, height, m, place(panels.index), pitch)
+        start = panels.end()
+    rest = _Loop(builder, start, n, height)
+    left, short = builder.sub(n, rest.index), I64(height)
+    wide = builder.select(builder.icmp_signed("<", left, short), left, short)
+    begin, end = place(rest.index)
+    builder.call(tile_copy(module), [m, wide, begin, ls, end, short])
+    rest.end()
+    builder.ret_void()
+    return function
+
+
+def _copy_panels(
+    builder: ir.IRBuilder, count: int, height: int, m: ir.Value, at: tuple[ir.Value, ir.Value], pitch: ir.Value
+) -> None:
+    """`count` whole panels at a time, so that lines are read once.
+
+    Where a panel is narrower than what is loaded, the next row is written over what was too much; after the last there
+    is none, which therefore is stored exactly.
+    """
+    (source, target), panel = at, builder.mul(m, I64(4 * height))
+    vector = ir.VectorType(F32, HALF)
+
+    def copy(row: ir.Value, sizes: list[int]) -> None:
+        start, end = (builder.add(p, builder.mul(row, s)) for p, s in ((source, pitch), (target, I64(4 * height))))
+        for c in range(count):
+            from_, to = builder.add(start, I64(4 * height * c)), builder.add(end, builder.mul(panel, I64(c)))
+            value, done = builder.load(builder.inttoptr(from_, vector.as_pointer()), align=4), 0
+            for size in sizes:
+                numbers = ir.Constant(ir.VectorType(I32, size), [*range(done, done + size)])
+                part = value if size == HALF else builder.shuffle_vector(value, value, numbers)
+                pointer = builder.inttoptr(builder.add(to, I64(4 * done)), part.type.as_pointer())
+                builder.store(part, pointer, align=4)
+                done += size
+
+    last = builder.sub(m, I64(1))
+    rows = _Loop(builder, I64(0), last, 1)
+    copy(rows.index, [HALF])
+    at_last = rows.end()
+    with builder.if_then(builder.icmp_signed(">=", last, I64(0))):
+        copy(at_last, [HALF] if height == HALF else [4, height - 4])
 
 
 def tile_transpose(module: ir.Module) -> ir.Function:
