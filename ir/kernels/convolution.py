@@ -14,12 +14,25 @@ from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Place, Placement
 
 PANEL = 24  # rows of weights side by side: whole tiles, of 6 or of 8
-FEW = 64  # channels times window: below it, the window's places stand side by side in the weight's gradient
+FEW = 64  # channels times window: up to it, what the window's places see stands side by side in the weight's gradient
 
 ROW_COPY = """\
 from_column = (PW - b + SW - 1) // SW
 x0 = from_column * SW + b - PW
 count = minimum(WQ - from_column, (W - x0 + SW - 1) // SW)
+"""
+
+# One image: rows of channels and phases, the padding as it was.
+PACK = """\
+for c in range(C):
+    for a in range(SH):
+        for b in range(SW):
+            {row}
+            for q in range((PH - a + SH - 1) // SH, minimum(HQ, (H + PH - a + SH - 1) // SH)):
+                source = f32_at(x_at + 4 * (n * x_n + c * x_c + (q * SH + a - PH) * x_h + x0))
+                target = f32_at(image + 4 * (c * plane + ((a * SW + b) * HQ + q) * WQ + from_column))
+                for i in range(count):
+                    target[i] = source[i * SW]
 """
 
 FORWARD = """\
@@ -38,15 +51,7 @@ pixels = f32_at(image)
 for i in range(C * plane):
     pixels[i] = f32(0)
 for n in range(lo, hi):
-    for c in range(C):
-        for a in range(SH):
-            for b in range(SW):
-                {row}
-                for q in range((PH - a + SH - 1) // SH, minimum(HQ, (H + PH - a + SH - 1) // SH)):
-                    source = f32_at(x_at + 4 * (n * x_n + c * x_c + (q * SH + a - PH) * x_h + x0))
-                    target = f32_at(image + 4 * (c * plane + ((a * SW + b) * HQ + q) * WQ + from_column))
-                    for i in range(count):
-                        target[i] = source[i * SW]
+    {pack}
     for o in range(0, O, {high}):
         rows, at = minimum({high}, O - o), weights + 4 * (o // {high} * T * tap)
         {product}
@@ -167,25 +172,39 @@ for n in range(N):
             t = i * KW + j
             phase = (i * DH % SH) * SW + j * DW % SW
             start = image + 4 * ((phase * HQ + i * DH // SH) * WQ + j * DW // SW) * C
-            {product}
-    {products}
+            tile_matmul(hi - lo, C, run, f32(1), slope, run, 1, start, C, sums + 4 * t * (hi - lo) * C, C, n)
 for o in range(lo, hi):
     target = f32_at(y_at + 4 * o * C * T)
     for t in range(T):
-        source = f32_at(sums + 4 * ({sum}))
+        source = f32_at(sums + 4 * (t * (hi - lo) + o - lo) * C)
         for c in range(C):
             target[c * T + t] = source[c]
 """
 
-TAP = "tile_matmul(hi - lo, C, run, f32(1), slope, run, 1, start, C, sums + 4 * t * (hi - lo) * C, C, n)"
-COLUMNS = """\
-for p in range(run):
-    source = f32_at(start + 4 * p * C)
-    target = f32_at(columns + 4 * (p * T + t) * C)
+# Vectors are of outputs: the window's places have too few channels to fill one.
+BY_WEIGHT_OF_FEW = """\
+pixels = f32_at(image)
+for i in range(C * plane):
+    pixels[i] = f32(0)
+slopes = f32_at(slope)
+for i in range(run * (hi - lo)):
+    slopes[i] = f32(0)
+for n in range(N):
+    {pack}
+    for q in range(OH):
+        start = g_at + 4 * (n * g_n + lo * g_c + q * g_h)
+        tile_transpose(hi - lo, OW, start, g_c, slope + 4 * q * WQ * (hi - lo), hi - lo)
     for c in range(C):
-        target[c] = source[c]
+        for i in range(KH):
+            for j in range(KW):
+                phase = (i * DH % SH) * SW + j * DW % SW
+                source = f32_at(image + 4 * (c * plane + (phase * HQ + i * DH // SH) * WQ + j * DW // SW))
+                target = f32_at(seen + 4 * (c * T + i * KW + j) * apart)
+                for p in range(run):
+                    target[p] = source[p]
+    tile_matmul(C * T, hi - lo, run, f32(1), seen, apart, 1, slope, hi - lo, sums, hi - lo, n)
+tile_transpose(C * T, hi - lo, sums, hi - lo, y_at + 4 * lo * C * T, C * T)
 """
-ONCE = "tile_matmul(hi - lo, T * C, run, f32(1), slope, run, 1, columns, T * C, sums, T * C, n)"
 
 
 def lower_convolution(group: Group, placement: Placement, lanes: int) -> SourceKernel:
@@ -258,7 +277,7 @@ class _Convolution:
         else:
             self.words.own("sums", 4 * s["O"] * run)
             parts = {"product": FORWARD_RUN, "out": "sums + 4 * o * run, run", "store": STORE}
-        return filled(FORWARD, row=ROW_COPY, high=str(PANEL), **parts), s["N"]
+        return filled(FORWARD, pack=filled(PACK, row=ROW_COPY), high=str(PANEL), **parts), s["N"]
 
     def _rows_at_a_time(self, columns: int, dense: bool) -> int:
         """Rows of a result that fill whole tiles, or 0: then rows follow one another with what lies between them."""
@@ -305,21 +324,23 @@ class _Convolution:
         self._geometry(x.shape, self.node.shape, g.shape)
         s = self.size
         rows, columns = self._reach("H"), self._reach("W")
+        few = s["C"] * s["T"] <= FEW
         plane, run = s["SH"] * s["SW"] * rows * columns, (s["OH"] - 1) * columns + s["OW"]
+        plane = _spread(plane) if few else plane
         self.words.add(HQ=rows, WQ=columns, plane=plane, run=run)
         self._image("g", self.placement[g])
         self._image("x", self.placement[x])
         self.words.place("y", self.placement[self.node])
         self.words.own("image", 4 * s["C"] * plane + 256)
-        self.words.own("line", 4 * s["C"] * s["W"])
         self.words.own("slope", 4 * s["O"] * run)
         self.words.own("sums", 4 * self.node.type.size)
-        if s["C"] * s["T"] > FEW:
-            parts = {"product": TAP, "products": "pass", "sum": "(t * (hi - lo) + o - lo) * C"}
-        else:
-            self.words.own("columns", 4 * run * s["C"] * s["T"])
-            parts = {"product": COLUMNS, "products": ONCE, "sum": "((o - lo) * T + t) * C"}
-        return filled(BY_WEIGHT, row=ROW_COPY, **parts), s["O"]
+        if few:
+            apart = _spread(run)
+            self.words.add(apart=apart)
+            self.words.own("seen", 4 * s["C"] * s["T"] * apart)
+            return filled(BY_WEIGHT_OF_FEW, pack=filled(PACK, row=ROW_COPY)), s["O"]
+        self.words.own("line", 4 * s["C"] * s["W"])
+        return filled(BY_WEIGHT, row=ROW_COPY), s["O"]
 
 
 def _between(step: int, skip: str) -> str:
