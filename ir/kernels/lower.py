@@ -19,7 +19,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tinygrad_lite.ir.kernels.access import Accesses, Level
+from tinygrad_lite.ir.kernels import short
+from tinygrad_lite.ir.kernels.access import Access, Accesses, Level
 from tinygrad_lite.ir.kernels.formulas import accumulate, combine, identity, start_of, template_of
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 from tinygrad_lite.ir.kernels.words import Check, Lowered, Scratch, Status
@@ -52,6 +53,7 @@ class _Lowering(Accesses):
         self._merge_axes()
         writes = {id(a.place.owner): a.place.owner for a in self.stores.values()}
         self._share_overwritten(home)
+        self.over = any(id(owner) in home for owner in writes)
         self._choose_inner()
         self.phase = self._phases()
         extent = self._windows() if self.unrolled else self._columns() if self.group.is_column else self._rows()
@@ -141,8 +143,8 @@ class _Lowering(Accesses):
         flat = not self.row_axes and not self.group.axes
         self.row = self.kept = self.top if flat else Level()
         self._index_rows()
-        bounds = ("lo", "hi") if flat else ("0", self._size(self.inner_axis))
         self.saved = self._saved_nodes()
+        bounds = ("lo", "hi") if flat else ("0", self._size(self.inner_axis) if self.group.axes else self._end_of_row())
         for now in range(self._passes()):
             self.current = now
             self._pass(bounds)
@@ -279,6 +281,32 @@ class _Lowering(Accesses):
             self.scratch[key] = f"{name}_at"
         return self.scratch[key]
 
+    def _end_of_row(self) -> str:
+        """Where the innermost loop stops: at the row's end, or behind it where that makes whole vectors."""
+        end, last = self._size(self.inner_axis), self._last_rows()
+        if last is None:
+            return end
+        whole = self._word("whole", short.wide(self.axes[self.inner_axis].size))
+        self.top.body.append(Let("last", "hi - {0}", (self._word("exact", last),)))
+        self.row.body.append(Let("end", "where(r < {0}, {1}, {2})", ("last", whole, end)))
+        return "end"
+
+    def _last_rows(self) -> int | None:
+        """short.last_rows of this nest; None where it may fail, reads by an index, or overwrites what it reads."""
+        indirect = any(a.index is not None for a in self.loads.values())
+        written = {id(a.place.owner) for a in self.stores.values()}
+        own = self.over or any(id(a.place.owner) in written for a in self.loads.values())
+        if indirect or own or any(can_fail(n) for n in self.group.nodes):
+            return None
+        sizes = [self.axes[i].size for i in self.row_axes]
+        reads = [self._walk(a) for a in self.loads.values() if not is_virtual(a.place.owner)]
+        writes = [self._walk(a) for a in self.stores.values()]
+        return short.last_rows(sizes, self.axes[self.inner_axis].size, reads, writes)
+
+    def _walk(self, access: Access) -> short.Walk:
+        rows, within = (tuple(access.strides[i] for i in axes) for axes in (self.row_axes, self.unrolled))
+        return short.Walk(rows, within, access.strides[self.inner_axis])
+
     # ---- windows ----------------------------------------------------------------------------------------------
 
     def _windows(self) -> int:
@@ -287,7 +315,7 @@ class _Lowering(Accesses):
         self.row = self.top if flat else Level()
         self._index_rows()
         self.saved = set()
-        bounds = ("lo", "hi") if flat else ("0", self._size(self.inner_axis))
+        bounds = ("lo", "hi") if flat else ("0", self._end_of_row())
         body: list[Stmt] = []
         self.kept = Level(body)
         for now in range(self._passes()):
