@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -358,17 +359,35 @@ def generate(
             f"{idx.shape[1]} tokens and {n} more exceed block_size {block}; sliding=True goes on from the last {block}"
         )
     stops = np.array([stop] if isinstance(stop, int) else list(stop), np.int64)
-    rng = np.random.default_rng(int(tl.randint(0, 2**31 - 1, (1,)).item()) if seed is None else seed)
-    was_training = model.training
-    model.eval()
-    try:
+    with _evaluating(model):
         if source is None:
             decoder = decoder_of(model, idx.shape[0], compiled, quantised)
         else:
             decoder = Decoder(model, idx.shape[0], compiled=compiled, quantised=quantised, source=source)
+        if _is_greedy(decoder, idx, n, how):
+            return tl.from_numpy(_greedy(decoder, np.array(idx.numpy()), n, stops))
+        rng = np.random.default_rng(int(tl.randint(0, 2**31 - 1, (1,)).item()) if seed is None else seed)
         return _continued(decoder, _windowed(model, compiled), idx, n, how, stops, rng)
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """All of the model in evaluation mode, and then as it was."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
     finally:
-        model.train(was_training)
+        for module in training:
+            module.training = True
+
+
+def _is_greedy(decoder: Decoder, idx: Tensor, n: int, how: Sampling) -> bool:
+    """Is each token the likeliest, and in the decoder's reach?"""
+    block = decoder.capacity
+    fits = block is not None and idx.shape[1] + n <= block + 1
+    return how.temperature == 0 and how.repetition_penalty == 1.0 and fits and n > 0 and not decoder.recurrent
 
 
 def _continued(
@@ -381,9 +400,6 @@ def _continued(
     rng: np.random.Generator,
 ) -> Tensor:
     ids, block = np.array(idx.numpy()), decoder.capacity
-    fits = block is not None and ids.shape[1] + n <= block + 1
-    if how.temperature == 0 and how.repetition_penalty == 1.0 and fits and n and not decoder.recurrent:
-        return tl.from_numpy(_greedy(decoder, ids, n, stops))
     done = np.zeros(len(ids), bool)
     for _ in range(n):
         new = tl.from_numpy(ids[:, decoder.length :].copy())
@@ -401,7 +417,7 @@ def _continued(
 
 
 def _greedy(decoder: Decoder, ids: Array, n: int, stops: Array) -> Array:
-    """As the loop above with the likeliest token each time, many tokens a call."""
+    """As `_continued` with the likeliest token each time, many tokens a call."""
     start, end = ids.shape[1], ids.shape[1] + n
     while ids.shape[1] < end:
         count = min(end - ids.shape[1], UNTIL_STOP) if len(stops) else end - ids.shape[1]
@@ -454,9 +470,7 @@ def beam_search(
     block = getattr(model.config, "block_size", None)
     if block is not None and idx.shape[1] + n - 1 > block:
         raise ValueError(f"{idx.shape[1]} tokens and {n} more exceed block_size {block}")
-    was_training = model.training
-    model.eval()
-    try:
+    with _evaluating(model):
         wide = idx.expand(beams, idx.shape[1]).contiguous()
         if source is None:
             decoder = decoder_of(model, beams, compiled)
@@ -466,8 +480,6 @@ def beam_search(
         stops = [stop] if isinstance(stop, int) else list(stop)
         ids, score = _beams(decoder, np.array(wide.numpy()), n, length_penalty, stops)
         return tl.from_numpy(ids[None]), tl.tensor(score)
-    finally:
-        model.train(was_training)
 
 
 def _beams(decoder: Decoder, ids: Array, n: int, penalty: float, stops: list[int]) -> tuple[Array, float]:

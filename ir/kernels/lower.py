@@ -15,7 +15,7 @@ innermost axis's where they are short, and the sizes of windows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_virtual
 
+TOGETHER = 4  # short rows that are summed side by side
+SHORT = 2048
+SIMPLE = 8  # nodes: more would not stay in registers
 BLOCK = "64"  # rows whose sum is taken before it joins the total
 LONG = 4096  # a row sum longer than this is taken in chunks
 CHUNK = "1024"
@@ -47,6 +50,7 @@ class _Lowering(Accesses):
         self.stored = {id(n) for n in group.stored}
         self.scratch: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()  # kept values stored so far
+        self.beside = ""  # which of the rows side by side is written out
 
     def run(self, home: Mapping[int, Node]) -> Lowered:
         self._collect_accesses()
@@ -56,12 +60,19 @@ class _Lowering(Accesses):
         self.over = any(id(owner) in home for owner in writes)
         self._choose_inner()
         self.phase = self._phases()
-        extent = self._windows() if self.unrolled else self._columns() if self.group.is_column else self._rows()
+        extent = self._form()()
         body = self.top.body
         kernel = Kernel(tuple(self.params), tuple(body), self._label())
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
         work = sum(n.op.cost(n).flops + 2 * n.type.size for n in self.group.nodes)
         return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work)
+
+    def _form(self) -> Callable[[], int]:
+        if self.unrolled:
+            return self._windows
+        if self.group.is_column:
+            return self._columns
+        return self._rows_together if self._sums_short_rows() else self._rows
 
     def _label(self) -> str:
         names = list(dict.fromkeys(n.op.name for n in self.group.nodes))
@@ -234,7 +245,7 @@ class _Lowering(Accesses):
         return [Loop("j0", *bounds, (limit, *starts, inner, *ends), CHUNK)]
 
     def _accumulator(self, node: Node) -> str:
-        return f"a{self.group.nodes.index(node)}"
+        return f"a{self.group.nodes.index(node)}{self.beside}"
 
     def _result(self, node: Node) -> str:
         return self._accumulator(node) + ("i" if node.op.name in ("argmax", "argmin") else "")
@@ -306,6 +317,40 @@ class _Lowering(Accesses):
     def _walk(self, access: Access) -> short.Walk:
         rows, within = (tuple(access.strides[i] for i in axes) for axes in (self.row_axes, self.unrolled))
         return short.Walk(rows, within, access.strides[self.inner_axis])
+
+    def _sums_short_rows(self) -> bool:
+        """Nothing but sums of rows, of which some follow one another? What is left of a vector of partial sums takes
+        longer to add up than a short row does; several of them add up at once, and what all rows read is read once.
+        """
+        sums = [n for n in self.group.nodes if n.op.kind is Kind.REDUCE]
+        if not sums or self.sweep_axes or not self.row_axes or len(self.group.nodes) > SIMPLE:
+            return False
+        plain = all(n.op.name == "sum" for n in sums) and max(self.phase.values()) == 1
+        kept = not any(self._is_full(n) for n in self.group.stored)
+        rows, length = self.axes[self.row_axes[-1]].size, self.axes[self.inner_axis].size
+        return plain and kept and rows % TOGETHER == 0 and length <= SHORT
+
+    def _rows_together(self) -> int:
+        """As rows, several of the last row axis at a time."""
+        last = self.axes[self.row_axes[-1]]
+        last.size //= TOGETHER
+        self.row, self.saved, self.current = Level(), set(), 0
+        self._index_rows()
+        block, before, body, after = last.index, self.row.body, Level(), Level()
+        for number in range(TOGETHER):
+            self.beside = f"_{number}"
+            last.index = f"{block}{self.beside}"
+            before.append(Let(last.index, f"{{0}} * {TOGETHER} + {number}", (block,)))
+            self.row, self.inner, self.kept = Level(before), Level(body.body), Level(after.body)
+            self.sweep, self.written = self.row, set()
+            for node in [n for n in self.group.nodes if n.op.kind is Kind.REDUCE]:
+                self.kept.memo["value", id(node)] = self._accumulator(node)
+                before += start_of(node, self._accumulator(node))
+                body.body += accumulate(node, self._accumulator(node), self._operand(node, 0), "j")
+            self._store_kept()
+        loop = Loop("j", "0", self._size(self.inner_axis), tuple(body.body))
+        self.row = Level([*before, loop, *after.body])
+        return self._closed(flat=False)
 
     # ---- windows ----------------------------------------------------------------------------------------------
 

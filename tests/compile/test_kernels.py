@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tinygrad_lite as tl
 from tests.compile.running import PlainProgram
 from tinygrad_lite.ir.graph import Graph
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Store
@@ -53,3 +55,17 @@ def test_well_formed_kernels():
     verify_kernel(Kernel(("x_at", "n"), total, "good"))
     with pytest.raises(KernelError, match="a parameter is named twice"):
         verify_kernel(Kernel(("n", "n"), ()))
+
+
+@pytest.mark.parametrize("length", [1, 5, 33, 128, 2049])
+@pytest.mark.parametrize("rows", [(4,), (6,), (3, 8), (2, 4, 5)], ids=str)
+def test_sums_of_short_rows(rows, length):
+    """Four at a time, where they are a multiple of that and short."""
+    rng = np.random.default_rng(length)
+    x = tl.from_numpy(rng.standard_normal((*rows, length)).astype(np.float32))
+    y = tl.from_numpy(rng.standard_normal(length).astype(np.float32))
+    program = tl.compile(lambda x, y: ((x * y).sum(-1), (x * y).sum(-1) + x[..., 0]))
+    for got, want in zip(program(x, y), program.fn(x, y), strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
+    together = [c for c in program._latest().program.calls if "_3 = " in c.source]
+    assert bool(together) == (np.prod(rows) % 4 == 0 and 1 < length <= 2048)

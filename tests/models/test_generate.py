@@ -15,6 +15,11 @@ from tinygrad_lite.models.generate import Decoder, Sampling, beam_search, genera
 RNG = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def _the_same_draws_in_any_order():
+    RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
 def ids(*shape: int, high: int = 11) -> tl.Tensor:
     return tl.tensor(RNG.integers(1, high, shape))
 
@@ -118,6 +123,15 @@ def test_greedy_is_the_argmax_of_the_whole_text(name):
     model.train()
     np.testing.assert_array_equal(generate(model, x, 6, temperature=0, compiled=False).numpy(), out.numpy())
     assert model.training
+
+
+def test_each_module_is_left_in_its_mode():
+    model = make("gpt-tiny").train()
+    frozen = next(m for m in model.modules() if isinstance(m, nn.LayerNorm)).eval()
+    before = [m.training for m in model.modules()]
+    for write in (lambda: generate(model, ids(1, 3), 2, temperature=0), lambda: beam_search(model, ids(1, 3), 2, 2)):
+        write()
+        assert [m.training for m in model.modules()] == before and not frozen.training
 
 
 @pytest.mark.parametrize("name", ["gpt-tiny", "llama-tiny"])
