@@ -29,6 +29,7 @@ from tinygrad_lite.ir.op import Kind
 from tinygrad_lite.ir.schedule.fuse import Group
 from tinygrad_lite.ir.schedule.place import Placement, can_fail, is_virtual
 
+TURN, MANY = 64, 1024  # elements of a turn of an unrolled loop; beside which what is left over is little
 TOGETHER = 4  # short rows that are summed side by side
 SHORT = 2048
 SIMPLE = 8  # nodes: more would not stay in registers
@@ -62,10 +63,16 @@ class _Lowering(Accesses):
         self.phase = self._phases()
         extent = self._form()()
         body = self.top.body
-        kernel = Kernel(tuple(self.params), tuple(body), self._label())
+        kernel = Kernel(tuple(self.params), tuple(body), self._label(), self._is_long())
         reads = {id(a.place.owner): a.place.owner for a in self.loads.values() if not is_virtual(a.place.owner)}
         work = sum(n.op.cost(n).flops + 2 * n.type.size for n in self.group.nodes)
         return Lowered(kernel, tuple(self.words), extent, tuple(reads.values()), tuple(writes.values()), work)
+
+    def _is_long(self) -> bool:
+        """A loop over all there is, or rows of many elements or of whole turns of four vectors of 16."""
+        length = self.axes[self.inner_axis].size
+        over_all = not self.row_axes and not self.group.is_column
+        return over_all or length % TURN == 0 or length >= MANY
 
     def _form(self) -> Callable[[], int]:
         if self.unrolled:

@@ -64,3 +64,4 @@ class Kernel:
     params: tuple[str, ...]
     body: tuple[Stmt, ...]
     label: str = ""
+    long: bool = False  # innermost loops leave few elements over, whatever the vectors

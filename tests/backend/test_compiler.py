@@ -11,9 +11,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import tinygrad_lite as tl
 from tinygrad_lite.backends.numba import apart, compiler, image
 from tinygrad_lite.backends.numba.cache import SUFFIX, Cache, CacheWarning
-from tinygrad_lite.backends.numba.compiler import kernel_key, load_kernels
+from tinygrad_lite.backends.numba.compiler import inspect, kernel_key, load_kernels
+from tinygrad_lite.backends.numba.cpu import lanes
 from tinygrad_lite.backends.numba.engine import engine
 from tinygrad_lite.backends.numba.frontend import CompileError, compile_source
 
@@ -350,3 +352,12 @@ def test_a_first_step_leaves_numba_to_other_processes(tmp_path):
     environment.pop("TINYGRAD_LITE_NUM_THREADS", None)
     done = subprocess.run([sys.executable, "-c", STEP], env=environment, text=True, capture_output=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.skipif(lanes() < 16, reason="no vectors of 16 floats")
+@pytest.mark.parametrize(("columns", "wide"), [(128, True), (96, False), (1000, False), (1100, True)])
+def test_vectors_are_as_wide_as_rows_leave_room_for(columns, wide):
+    program = tl.compile(lambda x: (x - x.mean(1, keepdim=True)).exp())
+    program(tl.randn(8, columns))
+    assembly = inspect(program._latest().program.calls[0].source)[1]
+    assert ("zmm" in assembly) == wide

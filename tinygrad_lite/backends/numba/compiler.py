@@ -90,7 +90,7 @@ def compile_code(source: str, symbol: str) -> bytes:
     from .engine import engine
     from .frontend import compile_source
 
-    code = compile_source(source, symbol, engine().machine)[1]
+    code = compile_source(source, symbol, engine().machine_for(source))[1]
     return image.link(code, symbol).to_bytes() if image.supported() else code
 
 
@@ -175,5 +175,5 @@ def inspect(source: str) -> tuple[str, str]:
     from .engine import engine
     from .frontend import compile_source
 
-    module, _ = compile_source(source, "kernel_inspected", engine().machine)
-    return str(module), engine().machine.emit_assembly(module)
+    module, _ = compile_source(source, "kernel_inspected", engine().machine_for(source))
+    return str(module), engine().machine_for(source).emit_assembly(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+WIDEST = "# the widest vectors"  # in a kernel's source: few elements are left over where a loop ends
 CPUINFO = Path("/proc/cpuinfo")
 IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 

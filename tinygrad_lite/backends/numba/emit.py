@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tinygrad_lite.backends.numba.cpu import WIDEST
 from tinygrad_lite.ir.kernels.nest import Kernel, Let, Load, Loop, Pointer, Stmt, Store
 
 _HALVES = ("f16", "bf16")
@@ -13,6 +14,8 @@ _BYTES = {"f16": 2, "bf16": 2, "b1": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i
 def emit(kernel: Kernel) -> str:
     """The text of `def kernel(args, lo, hi, worker)`. Equal loop nests give equal texts."""
     lines = ["def kernel(args, lo, hi, worker):", "    w = i64_at(args)"]
+    if kernel.long:
+        lines.insert(1, f"    {WIDEST}")
     lines += [f"    {name} = w[{i}]" for i, name in enumerate(kernel.params)]
     halves = dict(_half_pointers(kernel.body))
     lines += [f"    {line}" for stmt in kernel.body for line in _lines(stmt, halves)]

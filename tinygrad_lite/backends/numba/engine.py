@@ -8,6 +8,8 @@ import functools
 
 import llvmlite.binding as llvm
 
+from .cpu import WIDEST, lanes
+
 LIBM_SYMBOLS = ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "pow", "fmod", "fma")
 
 
@@ -17,14 +19,22 @@ class Engine:
     def __init__(self) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.machine = self._machine()
+        self.machine = self._machine(_features())
 
-    def _machine(self) -> llvm.TargetMachine:
+    def machine_for(self, source: str) -> llvm.TargetMachine:
+        """LLVM halves vectors of 16 floats by default, lest loops leave many elements over; some do not."""
+        return self._widest if WIDEST in source and lanes() == 16 else self.machine
+
+    @functools.cached_property
+    def _widest(self) -> llvm.TargetMachine:
+        return self._machine(f"{_features()},-prefer-256-bit")
+
+    def _machine(self, features: str) -> llvm.TargetMachine:
         triple = llvm.get_process_triple()
         reloc = "static" if triple.startswith(("x86", "i686")) else "default"
         return llvm.Target.from_triple(triple).create_target_machine(
             cpu=llvm.get_host_cpu_name(),
-            features=_features(),
+            features=features,
             opt=3,
             reloc=reloc,
             codemodel="jitdefault",
@@ -34,7 +44,7 @@ class Engine:
     @functools.cached_property
     def _jit(self) -> llvm.ExecutionEngine:
         _define_libm()
-        return llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine())
+        return llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine(_features()))
 
     def load(self, symbol: str, code: bytes) -> int:
         """The address of a function of some object code."""
