@@ -81,7 +81,7 @@ def figures_of(graph: Graph) -> Figures:
         "kernels": len(program.kernels),
         "instructions": len(program.calls),
         "rows": len(program.tape.order[0]),
-        "barriers": int((program.tape._rows[0, :, 4] & 1).sum()),
+        "barriers": int((program.tape._rows[0, :, -1] & 1).sum()),
         "arena": program.plan.size,
         "live": program.plan.live,
         "flops": sum(s.flops for s in steps),
