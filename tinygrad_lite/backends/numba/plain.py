@@ -19,6 +19,7 @@ import scipy.special
 from tinygrad_lite.ops import extremum
 
 from .cpu import lanes
+from .packed import grain
 
 NUMPY = {
     "f32": np.float32,
@@ -376,7 +377,7 @@ def tile_copy(m: int, n: int, source: int, ls: int, target: int, lt: int) -> Non
 
 
 def tile_panels(m: int, n: int, source: int, ls: int, target: int) -> None:
-    high = 8 if lanes() == 16 else 6
+    high = grain("rows")
     for c in range(0, n, high):
         tile_copy(m, min(high, n - c), source + 4 * c, ls, target + 4 * m * c, high)
 

@@ -46,6 +46,14 @@ class _Loop:
         return self.index
 
 
+def _internal(module: ir.Module, name: str, kinds: list[ir.Type]) -> ir.Function:
+    """A new function of the module alone, which is called and not repeated."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function
+
+
 def tile_matmul(module: ir.Module) -> ir.Function:
     """The function (m, n, k, alpha, a, ai, ak, b, bk, c, ci, add): C = alpha A @ B, or C += alpha A @ B where `add`.
 
@@ -69,9 +77,7 @@ def _product(module: ir.Module, name: str, tapped: bool) -> ir.Function:
     if name in module.globals:
         return module.globals[name]
     kinds = [I64] * 3 + ([] if tapped else [F32]) + [I64] * 8 + ([I64] * 3 if tapped else [])
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function = _internal(module, name, kinds)
     m, n, k, *rest = function.args
     scale, taps = ([rest.pop(0)], []) if not tapped else ([], [rest.pop(8) for _ in range(3)])
     a, ai, ak, b, bk, c, ci, add = rest
@@ -115,9 +121,7 @@ def _tile(module: ir.Module, rows: int, tapped: bool, masked: bool) -> ir.Functi
     if name in module.globals:
         return module.globals[name]
     kinds = [I64] + ([] if tapped else [F32]) + [I64] * 9 + ([I64] * 3 if tapped else [])
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function = _internal(module, name, kinds)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     k, *rest = function.args
     alpha = None if tapped else rest.pop(0)
@@ -305,9 +309,7 @@ def tile_copy(module: ir.Module) -> ir.Function:
     name = "tile_copy"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 6), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function = _internal(module, name, [I64] * 6)
     m, n, source, ls, target, lt = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     ls, lt = builder.mul(ls, I64(4)), builder.mul(lt, I64(4))
@@ -346,9 +348,7 @@ def tile_panels(module: ir.Module) -> ir.Function:
     name = "tile_panels"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 5), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function = _internal(module, name, [I64] * 5)
     m, n, source, ls, target = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     height, column, pitch = _rows()[0], builder.mul(m, I64(4)), builder.mul(ls, I64(4))
@@ -407,9 +407,7 @@ def tile_transpose(module: ir.Module) -> ir.Function:
     name = "tile_transpose"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 6), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function = _internal(module, name, [I64] * 6)
     m, n, source, ls, target, lt = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     ls, lt = builder.mul(ls, I64(4)), builder.mul(lt, I64(4))
