@@ -49,9 +49,10 @@ def _plain(best: Any) -> bool:
     return best.dtype.kind in "biu" or bool(np.all(best))
 
 
-def _signed(best: Any, negative: Any) -> Any:
+def _signed(best: Any, negative: Any) -> Array:
     zero = best.dtype.type(0)
-    return np.where(best == 0, np.where(negative, -zero, zero), best)
+    result: Array = np.where(best == 0, np.where(negative, -zero, zero), best)
+    return result
 
 
 MAXIMUM = Extremum(np.maximum, np.logical_and)
